@@ -12,9 +12,9 @@ from memories.api.problems import Problem
 from memories.models import ApiKey, Reader, Workspace
 from memories.pipeline.ingest.events import is_signed_by_slack
 from memories.pipeline.ingest.requests import REFUSALS, find_refusal, workspace_of
-from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.references import load_object
 from memories.rules.ingest.slack_objects import parse_slack_id
+from memories.rules.json_values import as_dict
 from memories.rules.slack_app.payloads import MCP, AppRequest
 from memories.slack_app.callers import Caller, find_caller
 

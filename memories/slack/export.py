@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memories.rules.ingest.message_text import as_text
 from memories.rules.ingest.slack_objects import ChannelIn, parse_channel, parse_slack_id
 from memories.rules.ingest.timestamps import SLACK_BEGAN, to_micros
+from memories.rules.json_values import as_text
 from memories.slack.archive import Folder, Member, Zip
 from memories.slack.jsonlists import Unreadable
 from memories.slack.refusals import NotAnExport

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from memories.rules.ingest.message_text import as_dict
+from memories.rules.json_values import as_dict
 from memories.rules.sync.rate_limits import SLOW_METHODS, SLOW_PAGE
 from memories.slack.retries import PAUSE, retry_after, retry_handlers
 

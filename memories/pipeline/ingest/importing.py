@@ -14,12 +14,12 @@ from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import lock_workspace
 from memories.rules.batches import in_batches
-from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_ts
 from memories.rules.ingest.outcomes import ObjectType, Outcome, Result, Tally, quarantined, skipped
 from memories.rules.ingest.permalinks import find_domains
 from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.ingest.timestamps import HOUR, to_micros, ts_from_micros
+from memories.rules.json_values import as_dict
 from memories.slack.export import Export, ExportFolder
 
 # How far back the imported channels are remembered: from the usual window on (None), from the first

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from memories.rules.ingest.message_text import as_dict
+from memories.rules.json_values import as_dict
 from memories.slack.export import Export
 
 MAX_BROKEN_FILES = 50  # in the list; a summary counts them all

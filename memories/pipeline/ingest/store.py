@@ -20,7 +20,7 @@ from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest import references
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import as_dict, message_text
+from memories.rules.ingest.message_text import message_text
 from memories.rules.ingest.messages import MessageIn, is_newer, parse_message
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
@@ -34,6 +34,7 @@ from memories.rules.ingest.outcomes import (
 )
 from memories.rules.ingest.profiles import strip_mention_labels, strip_names
 from memories.rules.ingest.timestamps import HOUR, micros, micros_or_0, to_micros
+from memories.rules.json_values import as_dict
 
 BATCH = 1000
 BATCH_CHARACTERS = 8_000_000

@@ -14,9 +14,9 @@ from django.db.models import Count, F, Max, Q
 
 from memories.pipeline.ingest.store import add_placeholders
 from memories.pipeline.sync.channel_fetcher import ChannelFetcher
-from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_reply_info
 from memories.rules.ingest.timestamps import micros, micros_or_0, ts_from_micros
+from memories.rules.json_values import as_dict
 from memories.rules.sync import resync_schedule
 from memories.rules.sync.covered_range import (
     history_range,

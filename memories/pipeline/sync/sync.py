@@ -30,8 +30,8 @@ from memories.pipeline.sync.coverage import coverage_of
 from memories.pipeline.sync.history import HistoryReader
 from memories.pipeline.sync.sync_report import ChannelReport, SyncReport, SyncState
 from memories.pipeline.sync.threads import ThreadReader
-from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.slack_objects import parse_slack_id
+from memories.rules.json_values import as_dict
 from memories.rules.sync import resync_schedule
 from memories.slack.web import SlackClient, SlackError
 

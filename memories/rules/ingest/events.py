@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import as_dict, as_list, as_text, dicts
 from memories.rules.ingest.references import load_object
 from memories.rules.ingest.slack_objects import bounded_int, first_nonblank, parse_slack_id
+from memories.rules.json_values import as_dict, as_dicts, as_list, as_text
 
 # Event → the scope it needs, "" for none. The app subscribes to the events of private channels only
 # where private channels are read.
@@ -93,7 +93,7 @@ def parse_payload(raw: object) -> Challenge | RateLimited | EventEnvelope | None
     if request_type == "url_verification":
         text = as_text(raw.get("challenge"))
         return Challenge(text) if 0 < len(text) <= 1000 else None
-    authorizations = list(dicts(raw.get("authorizations")))
+    authorizations = list(as_dicts(raw.get("authorizations")))
     ids = [authorization.get("team_id") for authorization in authorizations]
     ids += [raw.get("context_team_id"), raw.get("team_id")]
     teams = tuple(dict.fromkeys(filter(None, map(parse_slack_id, ids))))

@@ -4,30 +4,14 @@ The result is in Slack's own markup; `rules.ingest.markup` makes it readable. El
 unsupported type leave a mark. Every value may have any type.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from memories.rules.ingest.markup import escape
+from memories.rules.json_values import as_dict, as_dicts, as_list, as_text
 
 # Blocks that are nested deeper become "[…]".
 _DEEPEST = 12
-
-
-def as_text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def as_dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def dicts(value: object) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a value that may be a list."""
-    return (item for item in as_list(value) if isinstance(item, dict))
 
 
 def message_text(raw: dict[str, Any]) -> str:
@@ -37,26 +21,26 @@ def message_text(raw: dict[str, Any]) -> str:
     """
     text = as_text(raw.get("text"))
     if not text.strip():
-        text = _joined(_block(block, 0) for block in as_list(raw.get("blocks")))
+        text = _join(_block(block, 0) for block in as_list(raw.get("blocks")))
     if not text:
         text = as_text(as_dict(raw.get("comment")).get("comment"))
     extra = [
         *(
             _attachment(item)
-            for item in dicts(raw.get("attachments"))
+            for item in as_dicts(raw.get("attachments"))
             if not _is_unfurl(item, text)
         ),
-        *(_file(item) for item in dicts(raw.get("files"))),
+        *(_file(item) for item in as_dicts(raw.get("files"))),
     ]
     if not raw.get("files") and isinstance(raw.get("file"), dict):
         extra.append(_file(raw["file"]))
     if text and not any(extra):
         return text
-    return _joined([text, *extra])
+    return _join([text, *extra])
 
 
-def _joined(parts: Any, mark: str = "\n") -> str:
-    return mark.join(part for part in parts if part.strip())
+def _join(parts: Iterable[str], separator: str = "\n") -> str:
+    return separator.join(part for part in parts if part.strip())
 
 
 # Blocks
@@ -68,28 +52,28 @@ def _block(block: object, depth: int) -> str:
     if depth > _DEEPEST:
         return "[…]"
     if kind == "rich_text":
-        return _joined(_rich(item, depth + 1) for item in dicts(block.get("elements")))
+        return _join(_rich_text(item, depth + 1) for item in as_dicts(block.get("elements")))
     if kind in ("section", "header"):
-        fields = (_words(item) for item in dicts(block.get("fields")))
-        return _joined([_words(block.get("text")), *fields])
+        fields = (_text_object(item) for item in as_dicts(block.get("fields")))
+        return _join([_text_object(block.get("text")), *fields])
     if kind == "context":
-        return _joined((_element(item) for item in dicts(block.get("elements"))), " ")
+        return _join((_context_element(item) for item in as_dicts(block.get("elements"))), " ")
     if kind in ("image", "video"):
-        return f"[{kind}: {_words(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
+        return f"[{kind}: {_text_object(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
     if kind == "actions":
-        return _joined(
-            (f"[{_words(item.get('text'))}]" for item in dicts(block.get("elements"))), " "
+        return _join(
+            (f"[{_text_object(item.get('text'))}]" for item in as_dicts(block.get("elements"))), " "
         )
     if kind == "markdown":
         return escape(as_text(block.get("text")))
     if kind == "divider":
         return ""
     name = escape(kind) or "block"
-    fallback = _words(block.get("text")) or escape(as_text(block.get("fallback")))
+    fallback = _text_object(block.get("text")) or escape(as_text(block.get("fallback")))
     return f"[unsupported: {name}] {fallback}".strip()
 
 
-def _words(text: object) -> str:
+def _text_object(text: object) -> str:
     """Return the markup of a text object; ``plain_text`` is escaped."""
     if isinstance(text, str):
         return text
@@ -100,13 +84,13 @@ def _words(text: object) -> str:
     return words.replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _element(element: dict[str, Any]) -> str:
+def _context_element(element: dict[str, Any]) -> str:
     if element.get("type") == "image":
         return f"[image: {escape(as_text(element.get('alt_text')))}]"
-    return _words(element)
+    return _text_object(element)
 
 
-def _rich(element: dict[str, Any], depth: int) -> str:
+def _rich_text(element: dict[str, Any], depth: int) -> str:
     kind = element.get("type")
     items = as_list(element.get("elements"))
     if depth > _DEEPEST:
@@ -116,12 +100,14 @@ def _rich(element: dict[str, Any], depth: int) -> str:
         indent = element.get("indent")
         margin = "    " * (min(indent, 8) if isinstance(indent, int) and indent > 0 else 0)
         return "\n".join(
-            f"{margin}{f'{number}.' if ordered else '•'} {_rich(item, depth + 1)}"
-            for number, item in enumerate(dicts(items), 1)
+            f"{margin}{f'{number}.' if ordered else '•'} {_rich_text(item, depth + 1)}"
+            for number, item in enumerate(as_dicts(items), 1)
         )
     words = "".join(
-        _rich(item, depth + 1) if isinstance(item.get("elements"), list) else _leaf(item)
-        for item in dicts(items)
+        _rich_text(item, depth + 1)
+        if isinstance(item.get("elements"), list)
+        else _rich_text_leaf(item)
+        for item in as_dicts(items)
     )
     if kind == "rich_text_quote":
         return "\n".join(f"&gt; {line}" for line in words.split("\n"))
@@ -132,7 +118,7 @@ def _rich(element: dict[str, Any], depth: int) -> str:
     return f"[unsupported: {escape(as_text(kind)) or 'element'}]"
 
 
-def _leaf(item: dict[str, Any]) -> str:
+def _rich_text_leaf(item: dict[str, Any]) -> str:
     kind = as_text(item.get("type"))
     if kind == "text":
         words = escape(as_text(item.get("text")))
@@ -171,10 +157,10 @@ def _is_unfurl(item: dict[str, Any], text: str) -> bool:
 
 def _attachment(item: dict[str, Any]) -> str:
     fields = (
-        _joined((as_text(field.get("title")), as_text(field.get("value"))), ": ")
-        for field in dicts(item.get("fields"))
+        _join((as_text(field.get("title")), as_text(field.get("value"))), ": ")
+        for field in as_dicts(item.get("fields"))
     )
-    text = _joined(
+    text = _join(
         [
             as_text(item.get("pretext")),
             as_text(item.get("title")),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import as_dict, as_text, message_text
+from memories.rules.ingest.message_text import message_text
 from memories.rules.ingest.outcomes import Outcome, quarantined, skipped
 from memories.rules.ingest.slack_objects import (
     SLACKBOT,
@@ -25,6 +25,7 @@ from memories.rules.ingest.timestamps import (
     micros_or_0,
     ts_from_micros,
 )
+from memories.rules.json_values import as_dict, as_text
 
 MAX_OBJECT_BYTES = 1_000_000  # bytes of JSON
 MAX_OBJECT_DEPTH = 100  # nested lists and objects; Slack's have about ten levels

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from memories.rules.ingest.message_text import as_dict, as_text, dicts
+from memories.rules.json_values import as_dict, as_dicts, as_text
 
 # Slack's address of a message, and ours.
 _MESSAGE = re.compile(
@@ -51,8 +51,8 @@ def find_domains(raw: object) -> Iterator[str]:
     Slack writes these addresses itself. Addresses that people type are not read.
     """
     message = as_dict(raw)
-    addresses = [file.get("permalink") for file in dicts(message.get("files"))]
-    addresses += [attachment.get("from_url") for attachment in dicts(message.get("attachments"))]
+    addresses = [file.get("permalink") for file in as_dicts(message.get("files"))]
+    addresses += [attachment.get("from_url") for attachment in as_dicts(message.get("attachments"))]
     for address in addresses:
         if match := _SLACK_URL.match(as_text(address)):
             yield match[1]

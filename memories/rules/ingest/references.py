@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Set
 from typing import Any
 
-from memories.rules.ingest.message_text import as_dict, as_list, as_text
+from memories.rules.json_values import as_dict, as_list, as_text
 
 TS = re.compile(r"\d{10}\.\d{6}")
 LINK = re.compile(r"/archives/[A-Z0-9]+/p\d{16}")

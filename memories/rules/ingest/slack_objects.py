@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import as_dict, as_text
 from memories.rules.ingest.outcomes import Outcome, quarantined, skipped
+from memories.rules.json_values import as_dict, as_text
 
 SLACKBOT = "USLACKBOT"
 

@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import as_dict, as_text, dicts
 from memories.rules.ingest.references import load_object
 from memories.rules.ingest.slack_objects import parse_slack_id
+from memories.rules.json_values import as_dict, as_dicts, as_text
 
 COMMAND, SHORTCUT, BUTTON = "slash_command", "message_action", "block_actions"
 HOME, REACTION, LINKS = "app_home_opened", "reaction_added", "link_shared"
@@ -105,7 +105,7 @@ def parse_request(raw: object) -> AppRequest | None:
         ts = raw.get("message_ts") or as_dict(raw.get("message")).get("ts")
         return _checked(**shared, name=raw.get("callback_id"), ts=ts)
     if kind == BUTTON:
-        action = next(dicts(raw.get("actions")), {})
+        action = next(as_dicts(raw.get("actions")), {})
         values = as_dict(as_dict(raw.get("state")).get("values"))
         typed = {
             as_text(name)[:100]: _typed(as_dict(value))
@@ -129,7 +129,7 @@ def parse_event(event: dict[str, Any], event_id: str, team: str) -> AppRequest |
         return _checked(kind=kind, key=event_id, team=team, user=user, channel=channel, ts=ts)
     # Slack sends the event again, with the channel, when the message is posted.
     if kind == LINKS and event.get("channel") != COMPOSER:
-        links = [as_text(link.get("url"))[:MAX_TEXT] for link in dicts(event.get("links"))]
+        links = [as_text(link.get("url"))[:MAX_TEXT] for link in as_dicts(event.get("links"))]
         ts, channel = event.get("message_ts"), event.get("channel")
         parsed = _checked(kind=kind, key=event_id, team=team, user=user, channel=channel, ts=ts)
         return parsed and AppRequest(**{**asdict(parsed), "links": links[:MAX_LINKS]})

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_ts
 from memories.rules.ingest.outcomes import Outcome
 from memories.rules.ingest.timestamps import ts_from_micros
+from memories.rules.json_values import as_dict
 
 # People rarely delete more messages of a page between two syncs, so confirmations cost few calls.
 MAX_UNCONFIRMED = 5

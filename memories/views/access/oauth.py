@@ -30,9 +30,9 @@ from memories.models import ApiKey, Reader
 from memories.models.access.audience import entered_workspaces
 from memories.rules.access.oauth import origin_of
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import as_list, as_text
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.references import load_object
+from memories.rules.json_values import as_list, as_text
 from memories.views.access.access import WorkspaceAccess, open_workspace
 from memories.views.inputs import is_storable_form
 from memories.views.pages import bad_request

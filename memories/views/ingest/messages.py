@@ -16,9 +16,9 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.models.ingest.names import Names
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.markup import Token, mentions_in, parse, render_plain
-from memories.rules.ingest.message_text import as_text, dicts
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import SECOND, from_micros
+from memories.rules.json_values import as_dicts, as_text
 from memories.views import paths
 from memories.views.access.access import (
     UserRequest,
@@ -204,7 +204,7 @@ def files_of(raw: str) -> list[str]:
     """Return the names of a message's files. Files deleted in Slack have none."""
     if '"files"' not in raw:
         return []
-    files = dicts(json.loads(raw).get("files"))
+    files = as_dicts(json.loads(raw).get("files"))
     names = (as_text(file.get("title")) or as_text(file.get("name")) for file in files)
     return [mark_invisible(name) for name in names if name]
 
