@@ -52,8 +52,9 @@ class BackfillAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("from"), ordering="since_us")
     def since(self, backfill: Backfill) -> Any:
-        beginning = _("from the first message")
-        return display_value(from_micros(backfill.since_us)) if backfill.since_us else beginning
+        if not backfill.since_us:
+            return _("from the first message")
+        return display_value(from_micros(backfill.since_us))
 
     @admin.display(description=_("until"), ordering="until_us")
     def until(self, backfill: Backfill) -> str:

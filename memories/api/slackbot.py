@@ -11,7 +11,7 @@ from memories.api.auth import check_rate
 from memories.api.problems import Problem
 from memories.models import ApiKey, Reader, Workspace
 from memories.pipeline.ingest.events import is_signed_by_slack
-from memories.pipeline.ingest.requests import REFUSALS, find_refusal, workspace_of
+from memories.pipeline.ingest.requests import find_workspace, why_no_workspace
 from memories.rules.ingest.references import load_object
 from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.json_values import as_dict
@@ -62,9 +62,9 @@ def signed_request(request: HttpRequest) -> AppRequest:
 
 def caller_of(request: AppRequest) -> SlackbotCaller:
     """Return the person in the workspace. Raises Problem 403 with the reason."""
-    workspace = workspace_of(request)
+    workspace = find_workspace(request)
     if workspace is None:
-        raise Problem(403, str(REFUSALS[find_refusal(request)]))
+        raise Problem(403, str(why_no_workspace(request)))
     caller = find_caller(request, workspace, timezone.now())
     if isinstance(caller, str):
         raise Problem(403, caller)

@@ -78,9 +78,9 @@ def take(body: object) -> dict[str, Any] | None:
         request = parse_request(body)
         if request is not None:
             stored = store_request(request)
-            if stored.event_id is None:
-                return stored.answer if request.kind == COMMAND else None
-            schedule_request(stored.event_id)
+            if not isinstance(stored, int):
+                return stored if request.kind == COMMAND else None
+            schedule_request(stored)
             return None
         received = events.store_payload(body)
         if received is None:

@@ -101,7 +101,8 @@ def store_payload(raw: object) -> ReceivedEvent | None:
     if isinstance(parsed, EventEnvelope):
         request = parse_event(parsed.event, parsed.event_id, team_id)
         if request is not None:
-            return ReceivedEvent(request_id=store_request(request).event_id)
+            stored = store_request(request)
+            return ReceivedEvent(request_id=stored if isinstance(stored, int) else None)
     if isinstance(parsed, RateLimited):
         logger.warning("Slack drops the events of a minute: too many in team %s", team_id)
         limited = EventEnvelope(

@@ -3,46 +3,28 @@
 A request is a row of SlackEvent, so it survives a restart, and one that Slack sends twice is one row.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import SlackEvent, Workspace
 from memories.rules.slack_app.blocks import Block, answer
 from memories.rules.slack_app.payloads import BUTTON, SETTINGS, SHORTCUT, AppRequest
 
-UNKNOWN_TEAM, SWITCHED_OFF, REPEATED = "unknown_team", "switched_off", "repeated"
+UNKNOWN_TEAM = _("This Slack workspace is not connected to this hub.")
+SWITCHED_OFF = _(
+    "This is switched off here. An admin can switch it on in the settings of the workspace."
+)
+REPEATED = _("This request was received before. Its answer is on the way.")
 
 
-REFUSALS = {
-    UNKNOWN_TEAM: _("This Slack workspace is not connected to this hub."),
-    SWITCHED_OFF: _(
-        "This is switched off here. An admin can switch it on in the settings of the workspace."
-    ),
-    REPEATED: _("This request was received before. Its answer is on the way."),
-}
+def refuse(reason: Promise) -> Block:
+    """Return the answer that gives a reason."""
+    return answer(str(reason))
 
 
-@dataclass(frozen=True)
-class StoredRequest:
-    """``event_id`` is the row that needs a task. Without one, ``refusal`` is the reason."""
-
-    event_id: int | None = None
-    refusal: str = ""
-
-    @property
-    def answer(self) -> Block:
-        """The answer to a request that was not stored."""
-        return refuse(self.refusal)
-
-
-def refuse(refusal: str) -> Block:
-    """Return the answer for a key of `REFUSALS`."""
-    return answer(str(REFUSALS[refusal]))
-
-
-def workspace_of(request: AppRequest) -> Workspace | None:
+def find_workspace(request: AppRequest) -> Workspace | None:
     """Return the team's workspace in which the request's feature is on, None without one."""
     if request.setting not in SETTINGS.values():
         return None
@@ -52,25 +34,24 @@ def workspace_of(request: AppRequest) -> Workspace | None:
     return None
 
 
-def find_refusal(request: AppRequest) -> str:
-    """Return why no workspace answers the request (a key of `REFUSALS`), "" if there is one."""
-    if workspace_of(request) is not None:
-        return ""
-    is_known = Workspace.objects.filter(team_id=request.team).exists()
-    return SWITCHED_OFF if is_known else UNKNOWN_TEAM
+def why_no_workspace(request: AppRequest) -> Promise:
+    """Return why no workspace answers the request."""
+    is_connected = Workspace.objects.filter(team_id=request.team).exists()
+    return SWITCHED_OFF if is_connected else UNKNOWN_TEAM
 
 
-def store_request(request: AppRequest) -> StoredRequest:
-    """Store a request once. If its feature is off, it is refused instead.
+def store_request(request: AppRequest) -> int | Block:
+    """Store a request once. Return the key of its row, or the answer if it is refused.
 
     Slack shows the response to a command only. So a task refuses a shortcut or a button.
     """
-    refusal = find_refusal(request)
-    if refusal and not (refusal == SWITCHED_OFF and request.kind in (SHORTCUT, BUTTON)):
-        return StoredRequest(refusal=refusal)
+    if find_workspace(request) is None:
+        reason = why_no_workspace(request)
+        if not (reason is SWITCHED_OFF and request.kind in (SHORTCUT, BUTTON)):
+            return refuse(reason)
     values = {"team_id": request.team, "kind": request.kind, "body": request.body}
     event, is_new = SlackEvent.objects.get_or_create(event_id=request.key, defaults=values)
-    return StoredRequest(event.pk) if is_new else StoredRequest(refusal=REPEATED)
+    return event.pk if is_new else refuse(REPEATED)
 
 
 def due_requests(now: datetime) -> list[int]:

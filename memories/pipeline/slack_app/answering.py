@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from memories.models import SlackEvent, Workspace
-from memories.pipeline.ingest.requests import SWITCHED_OFF, refuse, workspace_of
+from memories.pipeline.ingest.requests import SWITCHED_OFF, find_workspace, refuse
 from memories.pipeline.sync.connecting import client_for
 from memories.rules.slack_app import payloads
 from memories.rules.slack_app.blocks import Block
@@ -53,7 +53,7 @@ def _answer(request: AppRequest, answer: Answerer, now: datetime, *, is_late: bo
     Slack accepts no late answer at a response URL. What the request saves is saved all the same.
     """
     is_silent = is_late and request.kind in RESPONDED
-    workspace = workspace_of(request)
+    workspace = find_workspace(request)
     if workspace is None:
         if request.kind in RESPONDED and not is_silent:
             respond(request.response_url, refuse(SWITCHED_OFF), settings.SLACK_BASE_URL)

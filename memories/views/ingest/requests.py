@@ -50,7 +50,7 @@ def _receive(request: HttpRequest, parse: Callable[[str], object]) -> HttpRespon
     except DatabaseError:
         logger.exception("cannot store a request")
         return HttpResponse(status=503)
-    if stored.event_id is None:
-        return JsonResponse(stored.answer)
-    schedule_request(stored.event_id)
+    if not isinstance(stored, int):
+        return JsonResponse(stored)
+    schedule_request(stored)
     return HttpResponse()
