@@ -2,9 +2,9 @@
 
 The model is probed first. The memories are made without it. Then it is asked the demo's questions
 (quality_questions.toml) as the page "Ask" does, at their times, for a reader of public channels. A question is
-a hit if the kept sentences contain all its strings. HIDDEN are questions about private channels; an answer that
-contains their word is a leak. Prints each answer to stderr, and a JSON line. With a number only that many of
-each are asked.
+a hit if the kept sentences contain all its strings. HIDDEN are questions about private channels, which should
+get no answer; one that contains their word is a leak. Prints each answer to stderr, and a JSON line. With a
+number only that many of each are asked.
 """
 
 import json
@@ -44,14 +44,16 @@ def measure(limit: int | None) -> dict[str, Any]:
         raise SystemExit("No model is configured: set MEMORYHUB_MODEL and OPENAI_API_KEY.")
     probe_model(model)
     workspace = make_demo(NOW)
-    score, unknown, leaks, began = Score(), 0, 0, time.monotonic()
+    score, unknown, leaks, hidden_unknown, began = Score(), 0, 0, 0, time.monotonic()
     for question in demo_questions(NOW)[:limit]:
         remember(workspace, question.at)
         text = answer(workspace, model, question.text, question.at)
         score.add(question, text)
         unknown += not text
     for question, word in HIDDEN[:limit]:
-        leaks += bool(re.search(word, answer(workspace, model, question, NOW), re.IGNORECASE))
+        text = answer(workspace, model, question, NOW)
+        hidden_unknown += not text
+        leaks += bool(re.search(word, text, re.IGNORECASE))
     return {
         "bench": "ask",
         "asked": score.asked,
@@ -59,6 +61,7 @@ def measure(limit: int | None) -> dict[str, Any]:
         "recall": round(score.recall / score.asked, 3),
         "unknown": unknown,
         "hidden": len(HIDDEN[:limit]),
+        "hidden_unknown": hidden_unknown,
         "leaks": leaks,
         "seconds": round(time.monotonic() - began),
     }

@@ -50,13 +50,17 @@ class Question:
 
 @dataclass
 class Score:
-    """Counts of hits, with the questions that lack a string or have an outdated answer."""
+    """Counts of hits, with the questions that lack a string or have an outdated answer.
+
+    *Ask* says "I don't know" to the ``unknown`` ones.
+    """
 
     asked: int = 0
     hits: int = 0
     recall: float = 0.0
     missed: list[str] = field(default_factory=list)
     outdated: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
     def add(self, question: Question, text: str) -> None:
         matches = question.match(text)
@@ -163,7 +167,7 @@ def remember(workspace: Any, at: datetime, summariser: Any = None) -> None:
 
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
     from memories.models import Message, Reader
-    from memories.pipeline.ask.passages import find_passages
+    from memories.pipeline.ask.asking import ask
     from memories.pipeline.context.build import build_context
     from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
     from memories.rules.ingest.timestamps import to_micros
@@ -178,7 +182,7 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
     hits = {row.pk: row for row in rows}
     best = most_relevant(question.text, [(x.pk, x.micros, x.tokens) for x in hits.values()])
     matches = [f"{hits[pk].author_name}: {hits[pk].text}" for pk in best]
-    passages = find_passages(question.text, workspace, Reader.public(), question.at)
+    answer = ask(question.text, workspace, Reader.public(), question.at)
     for budget in budgets:
         plain, with_question = (
             build_context(
@@ -196,11 +200,13 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
             ASKED: with_question,
             NEWEST: _within(newest, budget),
             SEARCH: _within(matches, budget, may_skip=True),
-            BEST_THREE: "\n".join(passage.text for passage in passages[:3]),
+            BEST_THREE: "\n".join(passage.text for passage in answer.passages[:3]),
         }
         for source, text in texts.items():
             score = scores.setdefault((question.group, budget, source), Score())
             score.add(question, text)
+            if source == BEST_THREE and answer.sentences is not None:
+                score.unknown.append(question.text)
 
 
 def current_lines(text: str) -> list[str]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.quality import ASKED, BEST_THREE, NOW, OURS, Scores, ask_demo
+from bench.ask import HIDDEN
+from bench.quality import ASKED, BEST_THREE, NOW, OURS, Scores, ask_demo, remember
 from memories.demo.workspace import build_export
-from memories.models import Line, Memory, Message
+from memories.models import Line, Memory, Message, Reader, Workspace
+from memories.pipeline.ask.asking import ask
 from memories.rules import salience
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -102,3 +104,13 @@ def test_ask_begins_with_the_answers(scores: Scores, db: None) -> None:
     answers = [scores[language, 2_000, BEST_THREE] for language in ("en", "ja")]
     missed = [question for score in answers for question in score.missed]
     assert sum(score.hits for score in answers) >= 0.95 * sum(x.asked for x in answers), missed
+
+
+def test_ask_knows_what_the_reader_may_not_read(scores: Scores, db: None) -> None:
+    unknown = [scores[language, 2_000, BEST_THREE].unknown for language in ("en", "ja")]
+    assert sum(map(len, unknown)) <= 2, unknown
+    workspace = Workspace.objects.get()
+    remember(workspace, NOW)
+    for question, _ in HIDDEN:
+        answer = ask(question, workspace, Reader.public(NOW), NOW)
+        assert answer.passages and answer.sentences == (), question

@@ -53,6 +53,20 @@ def test_ask_says_whether_the_model_does_not_know_or_does_not_answer(
         assert reason in shown and "We launch on Monday" in shown and "Friday" not in shown
 
 
+def test_ask_does_not_know_what_only_a_private_channel_says(
+    team: Team, settings: Any, httpserver: HTTPServer
+) -> None:
+    endpoint = FakeEndpoint(httpserver)
+    endpoint.reply_with("We launch on Monday [1].")
+    question = "ask Which salary does Tom earn after the launch?"
+    for model in (False, True):
+        if model:
+            use_model(settings, httpserver)
+        shown = team.say("mika", question).text
+        assert "I don't know. These texts are nearest" in shown and "We launch on Monday" in shown
+    assert not endpoint.requests
+
+
 @pytest.mark.parametrize(
     ("name", "answers"), [("tom", True), ("mika", False), ("ann", False), ("visitor", False)]
 )

@@ -13,6 +13,7 @@ from memories.models import Reader, Workspace
 from memories.pipeline.ask.passages import Passage, find_passages
 from memories.pipeline.costs.spending import CallBudget, CallRefused
 from memories.rules.ask.answer import LIMIT, NumberedText, Sentence, build_prompt, parse_answer
+from memories.rules.ask.coverage import can_answer
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.summariser import SummariserError, Usage
 
@@ -26,7 +27,8 @@ class Answer:
     """``passages`` are the readable texts about the question, best first.
 
     ``sentences`` is the model's answer, whose numbers count the passages from 1. It is empty if the
-    passages support no sentence. It is None without a model, and if the call failed (``has_failed``).
+    passages support no sentence, and if they cannot answer the question: no model is called for it. It
+    is None without a model, and if the call failed (``has_failed``).
     """
 
     passages: Sequence[Passage]
@@ -46,11 +48,15 @@ def ask(
     Over the limit of the reader the model counts as failed.
     """
     passages = find_passages(question, workspace, reader, now)
-    if model is None or not passages:
+    if not passages:
+        return Answer(passages)
+    texts = number(passages, workspace)
+    if not can_answer(question, texts):
+        return Answer(passages, sentences=())
+    if model is None:
         return Answer(passages)
     if _is_over_limit(reader, now):
         return Answer(passages, has_failed=True)
-    texts = number(passages, workspace)
     budget = CallBudget(workspace, model)
     form = budget.form
     prompt = build_prompt(question, texts, secrets.token_hex(4), form)
@@ -81,6 +87,12 @@ def number(passages: Sequence[Passage], workspace: Workspace) -> list[NumberedTe
     """Return the passages with their numbers, from 1."""
     zone = workspace.memory_settings.zone
     return [
-        NumberedText(n, passage.text, from_micros(passage.at_us).astimezone(zone), passage.author)
+        NumberedText(
+            n,
+            passage.text,
+            from_micros(passage.at_us).astimezone(zone),
+            passage.author,
+            passage.channel_id,
+        )
         for n, passage in enumerate(passages, start=1)
     ]

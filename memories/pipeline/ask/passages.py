@@ -43,6 +43,12 @@ class Passage:
         return safe_name(self.row.author_name) if isinstance(self.row, Message) else ""
 
     @property
+    def channel_id(self) -> int | None:
+        """The primary key of its channel, None for a line or note of the whole workspace."""
+        row = self.row.version.memory if isinstance(self.row, Line) else self.row
+        return row.channel_id
+
+    @property
     def with_author(self) -> str:
         """The text of a message after the name of its author, as in most lines."""
         return f"{self.author}: {self.text}" if self.author else self.text

@@ -48,13 +48,14 @@ _BULLET = re.compile(r"^\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 class NumberedText:
     """A text that an answer may cite by its number, with its time in the workspace's zone.
 
-    The name of its author is in the prompt. It supports no sentence.
+    The name of its author is in the prompt. It supports no sentence. ``channel`` is its primary key.
     """
 
     number: int
     text: str
     at: datetime
     author: str = ""
+    channel: int | None = None
 
     @cached_property
     def source(self) -> Source:

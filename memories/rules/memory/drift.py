@@ -18,6 +18,7 @@ _MARKED = re.compile(r"[@#][\w.-]*\w")
 _TITLED = re.compile(r"([\u3400-\u9fff々]{1,4}|[\u30a1-\u30ffー]{2,12})(?=さん|氏|様|くん|君|社)")
 # Not at the start of a sentence, where every word has a capital letter.
 _CAPITAL = re.compile(r"(?<=[\w,;)] )[A-Z][\w'-]+(?: [A-Z][\w'-]+)*")
+_GENITIVE = re.compile("['’]s?$")
 _CALENDAR = re.compile(
     r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)[a-z]*\b",
     re.IGNORECASE,
@@ -124,8 +125,13 @@ def _names_only(text: str, other_text: str, names: Iterable[str]) -> tuple[str, 
 
 def has_new_names(text: str, other_text: str) -> bool:
     """Return whether a text has a name with a word that the other text lacks, in any case."""
-    words = {word for name in _find_names(text, "", ()) for word in name.casefold().split()}
-    return not all(has_name(other_text.casefold(), word) for word in words)
+    return not all(has_name(other_text.casefold(), word) for word in find_name_words(text))
+
+
+def find_name_words(text: str) -> set[str]:
+    """Return the words of the names in a text, in small letters and without a genitive."""
+    names = _find_names(text, "", ())
+    return {_GENITIVE.sub("", word) for name in names for word in name.casefold().split()}
 
 
 def has_name(text: str, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Answers with a model: cited, checked, and paid from the budget."""
 
 import socket
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -112,6 +113,35 @@ def test_the_model_is_not_called_without_readable_passages(
     answer = ask(QUESTION, workspace, Reader(now=MONDAY), MONDAY, endpoint.summariser())
     assert (answer.passages, answer.sentences) == ([], None)
     assert not endpoint.requests
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_the_model_is_not_called_if_the_passages_cannot_answer(
+    workspace: Workspace, endpoint: FakeEndpoint, has_model: bool
+) -> None:
+    """Only the private channel has the answer."""
+    model = endpoint.summariser() if has_model else None
+    question = "Who buys Kazoe after the launch, and at which price?"
+    answer = ask(question, workspace, Reader.public(MONDAY), MONDAY, model)
+    assert (len(answer.passages), answer.sentences, answer.has_failed) == (1, (), False)
+    assert not endpoint.requests
+
+
+def test_a_text_of_the_same_channel_and_hour_helps_to_answer(workspace: Workspace) -> None:
+    """The line of a channel's memory is a neighbour of the channel's messages."""
+    public = workspace.channels.get(kind="public")
+    question = "Who sends the launch mail about the Kazoe app?"
+    for channel, minutes, answers in (
+        (ChannelFactory(workspace=workspace), 5, False),
+        (public, 90, False),
+        (public, 30, True),
+    ):
+        at = MONDAY + timedelta(minutes=minutes)
+        message = MessageFactory(channel=channel, at=at, text="I'll send the mail with the app.")
+        indexing.index_pending()
+        answer = ask(question, workspace, Reader.public(at), at)
+        assert (answer.sentences is None) is answers
+        message.delete()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.memory.drift import DriftKind, find_drift
+from memories.rules.memory.drift import DriftKind, find_drift, has_new_names
 
 PEOPLE = ("Ana Souza", "Ben", "田中", "佐藤 花子")
 
@@ -60,3 +60,16 @@ def test_pinned_lines_are_compared_word_for_word() -> None:
     assert drift.kind is DriftKind.PINNED
     assert drift.lost == ("Releases are on Tuesday.", "公開は火曜日。")
     assert find_drift([lost], pinned, pinned=pinned)[0].gained == drift.lost
+
+
+@pytest.mark.parametrize(
+    ("text", "is_new"),
+    [
+        ("The files of Minato Tools are read.", False),
+        ("It reads Minato's files.", False),
+        ("It closes Minato Tools’ books.", False),
+        ("It reads Morino's files.", True),
+    ],
+)
+def test_a_genitive_is_the_same_name(text: str, is_new: bool) -> None:
+    assert has_new_names(text, "minato tools sends a file") is is_new

@@ -36,6 +36,22 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
     assert '<span class="line-text">We launch on Monday</span>' in page and 'href="#text-1"' in page
 
 
+def test_a_question_that_the_texts_cannot_answer_is_not_put_to_the_model(
+    cast: Cast, settings: Any, httpserver: HTTPServer
+) -> None:
+    indexing.index_pending()
+    endpoint = FakeEndpoint(httpserver)
+    endpoint.reply_with("We launch on Monday [1].")
+    use_model(settings, httpserver)
+    client, path = cast.clients["member"], cast.path("ask/")
+    question = {"q": "Which salary does Tom earn after the launch?"}
+    for response in (client.get(path, question), client.post(path, question)):
+        page = response.content.decode()
+        assert "I don't know." in page and "We launch on Monday" in page
+        assert "Answer with the model" not in page and 'class="line-text"' not in page
+    assert not endpoint.requests
+
+
 def test_a_person_asks_the_model_a_few_times_a_minute(
     cast: Cast, settings: Any, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
