@@ -246,6 +246,38 @@ def refused_names(source: str) -> list[str]:
     ]
 
 
+def template_names(source: str) -> set[str]:
+    """Return the names that the tags of a template give to values."""
+    names: set[str] = set()
+    for tag in re.findall(r"\{%.*?%\}", source):
+        if loop := re.match(r"\{% for ([\w, ]+) in ", tag):
+            names |= set(re.split(", ?", loop[1]))
+        if re.match(r"\{% (include|with|blocktranslate)\b", tag):
+            names |= set(re.findall(r"\b(\w+)=", tag))
+        names |= set(re.findall(r" as(?:var)? (\w+)", tag))
+    return names
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for line, rest in rows %}",
+        '{% include "a.html" with one=row %}',
+        "{% url 'x' as found %}",
+    ],
+)
+def test_a_vague_name_in_a_template_is_refused(source: str) -> None:
+    assert template_names(source) & REFUSED
+
+
+def test_templates_have_no_vague_names() -> None:
+    names = {
+        str(path.relative_to(ROOT)): template_names(path.read_text()) & REFUSED
+        for path in sorted((ROOT / "templates").rglob("*.html"))
+    }
+    assert not {path: vague for path, vague in names.items() if vague}
+
+
 def given_name(node: ast.AST) -> str:
     """The name that a node binds, "" when it binds none."""
     match node:
