@@ -52,12 +52,12 @@ def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]
     indexing.index_pending()
     keys = list(_keys(world))
     links = [f"{settings.MEMORYHUB_URL}/v/{pk}/" for pk in _versions(world)]
+    for kind in (HOME, DIGEST):  # they come from no channel
+        yield OWN, "", AppRequest(key="k", team="T1", user="", channel="", kind=kind)
     for place, channel in world.channels.items():
         fields = {"key": "k", "team": "T1", "user": "", "channel": channel.slack_id}
-        yield OWN, place, AppRequest(**fields, kind=HOME)
         for text in (QUESTION, "catch up 2020-01-01"):
             yield OWN, place, AppRequest(**fields, kind=COMMAND, text=text)
-        yield OWN, place, AppRequest(**fields, kind=DIGEST)
         yield ALL, place, AppRequest(**fields, kind=DIGEST)
         yield OWN, place, AppRequest(**fields, kind=MCP, text=typed)
         yield ALL, place, AppRequest(**fields, kind=LINKS, links=links)

@@ -222,7 +222,7 @@ class Memory(models.Model):
     def update_current(self) -> None:
         """Set ``current`` to the newest version that all readers may read, or to None."""
         readable = self.versions.with_text().filter(audience=Audience.SCOPE)
-        current = readable.order_by("-until_us", "-number").first()
+        current = readable.order_by("-until_us", "-number").values_list("pk", flat=True).first()
         Memory.objects.filter(pk=self.pk).update(current=current)
         self.refresh_from_db()
 

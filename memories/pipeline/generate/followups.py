@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from memories.models import Backfill, Channel, Job, Memory, MemoryVersion, Segment, Workspace
 from memories.models.generate.jobs import REBUILD
+from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import base_key, input_key, merge_key, thread_key
 from memories.rules.generate.splitting import MERGE_LIMIT
@@ -101,26 +102,18 @@ def schedule_workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         if is_late or not is_busy:
             _schedule_merge(long_term, _take_fitting(unmerged), as_of_us)
     if workspace.memory_settings.workspace_short_term:
-        short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
-        # A private channel that was opted in gives its long-term memory only.
-        public = flowing.filter(kind=Channel.Kind.PUBLIC, is_shared=False)
-        current = _not_paused(MemoryVersion.objects.current_in(public, MemoryType.SHORT_TERM))
-        # The window ends with the newest text, or a quiet weekend would leave nothing to tell.
-        newest = models.Subquery(current.order_by("-until_us").values("until_us")[:1])
-        recent = current.filter(until_us__gte=newest - workspace.memory_settings.window_us)
-        _schedule_hourly_merge(
-            short_term, recent.order_by("memory__channel"), as_of_us, is_busy=is_busy
-        )
+        _schedule_hourly_merge(workspace, flowing, as_of_us, is_busy=is_busy)
 
 
 def _schedule_hourly_merge(
-    memory: Memory, inputs: MemoryVersionQuerySet, as_of_us: int, *, is_busy: bool
+    workspace: Workspace, flowing: ChannelQuerySet, as_of_us: int, *, is_busy: bool
 ) -> None:
-    """Merge all inputs anew if one of them is new and the last merge is an hour old.
+    """Merge all short-term memories anew if one of them is new and the last merge is an hour old.
 
     While channels are busy, the last merge has to be two hours old. A text that is withheld now is
     made again at once.
     """
+    memory = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
     last = memory.jobs.filter(state=Job.State.DONE).order_by("pk").last()
     has_text = memory.current is not None
     wait_us = 2 * HOUR if is_busy else HOUR
@@ -128,8 +121,14 @@ def _schedule_hourly_merge(
         return
     if last is not None and has_text and last.as_of_us <= as_of_us < last.as_of_us + wait_us:
         return
+    # A private channel that was opted in gives its long-term memory only.
+    public = flowing.filter(kind=Channel.Kind.PUBLIC, is_shared=False)
+    current = _not_paused(MemoryVersion.objects.current_in(public, MemoryType.SHORT_TERM))
+    # The window ends with the newest text, or a quiet weekend would leave nothing to tell.
+    newest = models.Subquery(current.order_by("-until_us").values("until_us")[:1])
+    recent = current.filter(until_us__gte=newest - workspace.memory_settings.window_us)
     read = set(last.input_rows.values_list("version", "revision")) if last else set()
-    versions = list(inputs)
+    versions = list(recent.order_by("memory__channel"))
     has_new = any((version.pk, version.revision) not in read for version in versions)
     if has_new and not memory.jobs.unfinished().exists():
         _schedule_merge(memory, versions, as_of_us)
