@@ -98,8 +98,8 @@ def test_a_repeated_request_adds_nothing(cast, token, propose):
     first, second = (propose(key, headers=headers) for _ in range(2))
     assert first.json() == second.json() and Proposal.objects.count() == 1
     assert propose(key, headers=headers, text="Other words").status_code == 422
-    other = propose(key, headers={"Idempotency-Key": "other"}, text="Other words")
-    assert other.status_code == 202 and other.json() != first.json()
+    reworded = propose(key, headers={"Idempotency-Key": "other"}, text="Other words")
+    assert reworded.status_code == 202 and reworded.json() != first.json()
     assert propose(token("editor", scopes=PROPOSE), headers=headers).status_code == 202
     assert Proposal.objects.count() == 3
     wrong = propose(key, headers={"Idempotency-Key": "wrong"}, line=999_999)
