@@ -126,6 +126,12 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
             raise self.validation_error("too_many_login_attempts")
         super().pre_authenticate(request, **credentials)
 
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> Any:
+        """Check the password of the account with this name in any spelling, on SQLite too."""
+        if user := find_by_username(credentials["username"]):
+            credentials["username"] = user.get_username()
+        return super().authenticate(request, **credentials)
+
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         """Return the key by which wrong passwords count. allauth's own key holds the Host header.
 

@@ -8,8 +8,10 @@ def main() -> None:
     # Django loads the settings, which need the environment file.
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import OperationalError
 
     from memoryhub import __version__
+    from memoryhub.database import connection_problem
     from memoryhub.env import read_env_file
     from memoryhub.private import close_to_others, write_privately
 
@@ -27,6 +29,10 @@ def main() -> None:
         execute_from_command_line([program, *arguments])
     except ImproperlyConfigured as error:
         sys.exit(f"Wrong setting: {error}")
+    except OperationalError:  # Django has closed the connections of the command
+        if problem := connection_problem():
+            sys.exit(problem)
+        raise
 
 
 if __name__ == "__main__":

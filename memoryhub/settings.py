@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from memories.rules.access.claims import parse_claim_roles
+from memories.rules.summariser import MAX_MODEL_NAME
 from memoryhub.env import BASE_DIR, HOME_DIR, IS_CHECKOUT, PACKAGE_DIR, env
 from memoryhub.logs import logging_config
 from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
@@ -171,6 +172,8 @@ else:
 OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
 MEMORYHUB_MODEL = env.str("MEMORYHUB_MODEL", default="")
+if len(MEMORYHUB_MODEL) > MAX_MODEL_NAME:
+    raise ImproperlyConfigured(f"MEMORYHUB_MODEL must have at most {MAX_MODEL_NAME} characters.")
 MEMORYHUB_LLM_CONCURRENCY = env.int("MEMORYHUB_LLM_CONCURRENCY", default=8)
 MEMORYHUB_LLM_TIMEOUT = env.float("MEMORYHUB_LLM_TIMEOUT", default=60.0)  # seconds
 MEMORYHUB_LEASE = env.float("MEMORYHUB_LEASE", default=180.0)  # seconds

@@ -315,6 +315,13 @@ def test_an_account_is_locked_for_every_host_address_and_spelling(client, alice)
         assert is_refused(guess) and account_of(client) is None
 
 
+@pytest.mark.parametrize("name", ["Zoë", "ZOË", "zoë"])
+def test_a_name_opens_its_account_in_any_spelling(client, name):
+    account = UserFactory(username="Zoë")
+    try_password(client, PASSWORD, name)
+    assert account_of(client) == account
+
+
 @pytest.mark.slow
 def test_an_address_that_tries_many_names_waits(client, alice):
     for n in range(20):

@@ -184,6 +184,7 @@ def test_a_named_cluster_does_not_break_the_settings(name: str, tmp_path: Path) 
         "PORT=abc",
         "MEMORYHUB_LLM_TIMEOUT=soon",
         "MEMORYHUB_LOG_FORMAT=xml",
+        f"MEMORYHUB_MODEL={'m' * 101}",
         "DATABASE_URL=nonsense",
         "MEMORYHUB_BROKER=amqp://h",
         "MEMORYHUB_KEYS=hunter2",

@@ -39,7 +39,7 @@ from memories.admin.audience import (
 from memories.admin.forgetting import ForgettingAdmin
 from memories.admin.workspaces import MemberInline
 from memories.models import AuditEvent, Digest, Member, Person, User, Workspace
-from memories.models.access.users import find_by_username, no_operator_except
+from memories.models.access.users import no_operator_except
 from memories.models.ingest.people import BY_OPERATOR
 from memories.pipeline.access import operators, single_sign_on
 
@@ -168,13 +168,6 @@ class OperatorPasswordForm(ReasonForm, AdminPasswordChangeForm):  # type: ignore
 
 class AccountForm(UserChangeForm):  # type: ignore[type-arg]
     """The name and the rights of an account. The last operator keeps theirs."""
-
-    def clean_username(self) -> str:
-        """Refuse the name of another account in any spelling, because neither could sign in."""
-        name: str = self.cleaned_data["username"]
-        if find_by_username(name) not in (None, self.instance):
-            raise self.instance.unique_error_message(User, ("username",))
-        return name
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

@@ -89,7 +89,8 @@ def _change_out(position: Position, row: Model) -> ChangeOut:
         out.memory, out.version, out.number = memory.pk, pk, row.number
         out.scope, out.scope_id, out.type = memory.scope, memory.scope_id, memory.memory_type
     elif isinstance(row, Note):
-        is_new = row.number == 1 and row.revision == 0
+        # The feed never had a state of the note before this one.
+        is_new = row.updated_at - row.created_at < SETTLED_AFTER
         out.note = pk
         out.event = "deleted" if row.deleted_at else "added" if is_new else "changed"
     elif isinstance(row, Proposal):

@@ -6,7 +6,8 @@ from openai.types.chat import ChatCompletion
 
 from memories.llm.faults import malformed_error
 from memories.rules.generate.prompts import Prompt
-from memories.rules.summariser import Reply, SummariserError, Usage
+from memories.rules.ingest.characters import make_storable
+from memories.rules.summariser import MAX_MODEL_NAME, Reply, SummariserError, Usage
 from memories.rules.tokens import estimate_tokens
 
 
@@ -30,13 +31,15 @@ def parse_completion(response: Any, prompt: Prompt, model: str, seconds: float) 
     content: Any = getattr(message, "content", None)
     if message is None or not isinstance(content, str | None):
         raise malformed_error(type(response).__name__)
-    text = content or ""
+    text = make_storable(content or "")
     is_refused = not text and getattr(message, "refusal", None)
     response_model: Any = getattr(response, "model", None)
+    name = response_model if isinstance(response_model, str) and response_model else model
+    finish_reason = str(getattr(choice, "finish_reason", None))
     return Reply(
         text=text,
-        finish_reason="refusal" if is_refused else str(getattr(choice, "finish_reason", None)),
-        model=response_model if isinstance(response_model, str) and response_model else model,
+        finish_reason="refusal" if is_refused else make_storable(finish_reason),
+        model=make_storable(name, MAX_MODEL_NAME),
         prompt_version=prompt.version,
         prompt_tokens=prompt_tokens or prompt.tokens,
         completion_tokens=completion_tokens or estimate_tokens(text),

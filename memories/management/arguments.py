@@ -18,6 +18,7 @@ from memories.pipeline.transfer.backup import migrations
 from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.ingest.timestamps import parse_utc
 from memories.rules.transfer.upgrade import newer_database
+from memoryhub.database import connection_problem
 from memoryhub.env import PROGRAM
 from memoryhub.health import unapplied_migrations
 
@@ -41,11 +42,12 @@ def add_workspace(parser: argparse.ArgumentParser, summary: str = ONLY_WORKSPACE
 
 @contextmanager
 def needs_database() -> Iterator[None]:
-    """Raise ``CommandError`` after an error of a database that is unreachable or lacks migrations."""
+    """Raise ``CommandError`` after an error of a database that lacks migrations."""
     try:
         yield
     except DatabaseError as error:
-        if _is_migrated():  # for example a lock that another process holds
+        # Not migrations, but for example a lock that another process holds.
+        if connection_problem() or _is_migrated():
             raise
         raise CommandError(
             f"The database cannot be read: run `{PROGRAM} migrate` first, or see DATABASE_URL."

@@ -19,6 +19,7 @@ Language = Literal["ja", "en", "conversation"]
 
 NOTHING = "NOTHING"  # the reply that nothing is worth keeping (rule 8)
 OFFLINE = "offline"  # the name of the summariser that needs no model
+MAX_MODEL_NAME = 100  # characters of a model's name, as in the columns
 MAX_SOURCES = 5  # of one line
 MAX_WORKSPACE_LINES = 8  # of a workspace's short-term memory (rule 6)
 _SIMPLE_ROOM = 2  # times the token limit: a small model writes more than requested

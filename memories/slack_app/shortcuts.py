@@ -88,12 +88,10 @@ def propose(caller: Caller) -> Block:
             _("Nothing was proposed. The line has changed, or you may not read it any more.")
         )
     text, version = request.typed.get(TEXT, ""), line.version
-    same = version.memory.proposals.open().filter(text=strip_bullet(text), version=version)
     try:
-        if not same.exists():  # a task may run twice
-            Proposal.objects.propose(
-                version, line, text, author=caller.user, sources=_public_sources(message, version)
-            )
+        Proposal.objects.propose(
+            version, line, text, author=caller.user, sources=_public_sources(message, version)
+        )
     except ValueError:
         return answer(
             _("Nothing was proposed. Write what is right, in other words than the line has now.")

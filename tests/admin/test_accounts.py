@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
@@ -64,8 +65,12 @@ def test_a_deletion_includes_roles_but_refuses_a_last_admin(client: Client, oper
 def test_a_new_name_differs_from_all_others_also_in_case(client: Client, operator: User) -> None:
     """Else neither of the two accounts could sign in."""
     mika = UserFactory(username="mika")
+    UserFactory(username="Zoë")
     data = form_data(client, mika)
-    assert client.post(page(mika), data | {"username": "Boss"}).status_code == 200
+    for name in ("Boss", "zoë", "ZOË"):
+        assert client.post(page(mika), data | {"username": name}).status_code == 200
+        with pytest.raises(ValidationError):
+            User(username=name, password="x").full_clean()
     assert client.post(page(mika), data | {"username": "Mika"}).status_code == 302
     mika.refresh_from_db()
     assert mika.username == "Mika"

@@ -61,6 +61,24 @@ def test_every_change_appears_once_in_its_order(clock, cast, token, feed):
     assert feed(key, cursor)[0] == [("note", "changed")]
 
 
+@pytest.mark.parametrize(
+    "flags", [{"is_pinned": True}, {"in_context": False}, {"review_on": START.date()}]
+)
+def test_a_flag_of_a_note_is_a_change(clock, cast, token, feed, flags):
+    key = token("member")
+    note = NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
+    clock(5)
+    changes, cursor = feed(key)
+    assert ("note", "added") in changes
+    note.set_flags(**flags)
+    clock(10)
+    changes, cursor = feed(key, cursor)
+    assert changes == [("note", "changed")]
+    note.set_flags(**flags)  # nothing differs
+    clock(15)
+    assert feed(key, cursor)[0] == []
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pages_have_all_changes_even_at_the_same_time(clock, cast, token, feed, limit):
     for n in range(4):

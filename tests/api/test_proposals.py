@@ -98,12 +98,14 @@ def test_a_repeated_request_adds_nothing(cast, token, propose):
     first, second = (propose(key, headers=headers) for _ in range(2))
     assert first.json() == second.json() and Proposal.objects.count() == 1
     assert propose(key, headers=headers, text="Other words").status_code == 422
-    assert propose(key, headers={"Idempotency-Key": "other"}).status_code == 202
+    reworded = propose(key, headers={"Idempotency-Key": "other"}, text="Other words")
+    assert reworded.status_code == 202 and reworded.json() != first.json()
     assert propose(token("editor", scopes=PROPOSE), headers=headers).status_code == 202
     assert Proposal.objects.count() == 3
     wrong = propose(key, headers={"Idempotency-Key": "wrong"}, line=999_999)
     right = propose(key, headers={"Idempotency-Key": "wrong"})
     assert (wrong.status_code, right.status_code) == (404, 202)
+    assert right.json() == first.json()  # equal to one that waits
 
 
 def test_a_key_has_a_limited_number_of_open_proposals(cast, token, propose, monkeypatch):

@@ -254,7 +254,14 @@ class TestPrices:
             run("price", "tiny", "none")
 
     @pytest.mark.parametrize(
-        "arguments", [("tiny", "0.25"), ("tiny", "x", "2"), ("tiny", "-1", "2"), ("", "1", "2")]
+        "arguments",
+        [
+            ("tiny", "0.25"),
+            ("tiny", "x", "2"),
+            ("tiny", "-1", "2"),
+            ("", "1", "2"),
+            ("m" * 101, "1", "2"),
+        ],
     )
     def test_wrong_values_are_refused(self, run, arguments):
         with pytest.raises(CommandError):

@@ -122,6 +122,16 @@ def test_an_empty_database_needs_migrate(tmp_path):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["run_pass", "sync", "migrate", "worker"])
+def test_a_database_that_is_down_is_reported_in_one_line(tmp_path, arguments):
+    done = manage("postgres://mika:s3cret@127.0.0.1:1/hub", tmp_path, arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("The database does not answer: connection failed: ")
+    assert done.stderr.endswith("Check that it runs, and DATABASE_URL.\n")
+    assert done.stderr.count("\n") == 1 and "s3cret" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

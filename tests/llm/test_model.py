@@ -40,6 +40,13 @@ def test_a_reply_has_the_values_of_the_response(endpoint: FakeEndpoint) -> None:
     assert Reply.from_json(json.loads(json.dumps(reply.as_json()))) == reply
 
 
+def test_a_reply_fits_its_columns(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(completion("- hel\0lo [1]", "st\0p", model="m\0" * 60))
+    reply = summarise(short(messages("hello")), endpoint.summariser())
+    assert (reply.text, reply.finish_reason) == ("- hel\ufffdlo [1]", "st\ufffdp")
+    assert reply.model == "m\ufffd" * 50
+
+
 def test_the_key_and_the_model_are_sent(endpoint: FakeEndpoint) -> None:
     endpoint.reply_with("- hello [1]")
     summarise(short(messages("hello")), endpoint.summariser())

@@ -16,6 +16,7 @@ from memories.management.job_output import cap_row, dollars
 from memories.models import Cap, Price, Reader, Workspace
 from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
 from memories.rules.ingest.invisible import mark_invisible
+from memories.rules.summariser import MAX_MODEL_NAME
 
 NONE = "none"
 ALL_WORKSPACES = "the workspace; default: all together"
@@ -87,6 +88,8 @@ class Command(BaseCommand):
             price.remove(by=self.by)
             self.stdout.write(f"{model}: no price; its tokens are counted as unpriced.")
             return
+        if len(model) > MAX_MODEL_NAME:
+            raise CommandError(f"A model's name has at most {MAX_MODEL_NAME} characters.")
         amounts = (_amount(options[name], name.upper()) for name in ("in", "out"))
         price = Price.objects.change(model, *amounts, by=self.by)
         self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.recorded))

@@ -1,11 +1,13 @@
 """Accounts and their preferences."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 ACCESS_LASTS = timedelta(hours=1)  # the access to private channels that an operator gives
@@ -47,6 +49,14 @@ class User(AbstractUser):
         except (KeyError, ValueError, OSError):
             return None
 
+    def validate_unique(self, exclude: Collection[str] | None = None) -> None:
+        """Refuse the name of another account in any spelling, because neither could sign in."""
+        super().validate_unique(exclude)
+        if "username" in (exclude or ()):
+            return
+        if find_by_username(self.username) not in (None, self):
+            raise ValidationError({"username": self.unique_error_message(User, ("username",))})
+
     def save_preferences(self, **preferences: str | bool) -> None:
         """Save any of ``language``, ``time_zone``, ``theme``, ``density`` and ``shortcuts``."""
         for name, value in preferences.items():
@@ -72,7 +82,11 @@ def find_by_username(name: str) -> User | None:
 
     Two accounts whose names differ in case alone cannot sign in, so no second one may be created.
     """
-    accounts = User.objects.filter(username__iexact=name).order_by("pk")
+    spellings = Q(username__iexact=name)
+    # SQLite ignores the case of ASCII letters only.
+    spellings |= Q(username__iexact=name.lower()) | Q(username__iexact=name.upper())
+    rows = User.objects.filter(spellings).order_by("pk")
+    accounts = [user for user in rows if user.username.lower() == name.lower()]
     return min(accounts, key=lambda user: user.username != name, default=None)
 
 

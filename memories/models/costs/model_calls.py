@@ -13,6 +13,7 @@ from memories.models.costs.prices import Cap
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.job_states import JobState
 from memories.models.generate.jobs import Job
+from memories.rules.summariser import MAX_MODEL_NAME
 
 
 class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
@@ -78,7 +79,7 @@ class ModelCall(models.Model):
     backfill = models.ForeignKey(
         Backfill, on_delete=models.SET_NULL, related_name="calls", null=True, blank=True
     )
-    model = models.CharField(_("model"), max_length=100)
+    model = models.CharField(_("model"), max_length=MAX_MODEL_NAME)
     day = models.DateField(_("day"))
     began_at = models.DateTimeField(_("began"))
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)

@@ -15,6 +15,7 @@ from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.jobs import Job
 from memories.rules.costs.money import MICROS
+from memories.rules.summariser import MAX_MODEL_NAME
 
 _RELEASE = re.compile(r"-(?:latest|\d{4}|\d{4}-?\d{2}-?\d{2})")
 
@@ -49,7 +50,7 @@ class PriceQuerySet(models.QuerySet["Price"]):
 class Price(models.Model):
     """Dollars per million tokens. The tokens of a model without a price are unpriced, not free."""
 
-    model = models.CharField(_("model"), max_length=100, unique=True)
+    model = models.CharField(_("model"), max_length=MAX_MODEL_NAME, unique=True)
     input_price = models.DecimalField(
         _("dollars per million input tokens"),
         max_digits=12,

@@ -23,6 +23,7 @@ from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import (
+    MAX_MODEL_NAME,
     PromptForm,
     Reply,
     RequestStrategy,
@@ -80,7 +81,7 @@ class Job(models.Model):
     reply_sources = models.JSONField(default=list, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
     fault_text = models.TextField(_("outcome"), blank=True)
-    model = models.CharField(_("model"), max_length=100, blank=True)
+    model = models.CharField(_("model"), max_length=MAX_MODEL_NAME, blank=True)
     prompt_version = models.CharField(_("prompt"), max_length=60, blank=True)
     prompt_tokens = models.PositiveIntegerField(_("tokens in"), default=0)
     completion_tokens = models.PositiveIntegerField(_("tokens out"), default=0)

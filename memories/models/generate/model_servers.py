@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.rules.safety import encryption
+from memories.rules.summariser import MAX_MODEL_NAME
 
 
 class ModelServerQuerySet(models.QuerySet["ModelServer"]):
@@ -27,7 +28,7 @@ class ModelServer(models.Model):
 
     is_environment = False
 
-    model = models.CharField(_("model"), max_length=100, blank=True)
+    model = models.CharField(_("model"), max_length=MAX_MODEL_NAME, blank=True)
     base_url = models.URLField(_("address"), max_length=300, blank=True)
     encrypted_key = models.TextField(blank=True, editable=False)
     key_end = models.CharField(_("key ends in"), max_length=4, blank=True)

@@ -55,7 +55,8 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
     ) -> "Proposal":
         """Save the proposal to replace a line of the current version, or to add one without it.
 
-        With a ``note_type`` it proposes a note for the readers of the memory.
+        With a ``note_type`` it proposes a note for the readers of the memory. An equal open proposal
+        of the same author is returned instead, for example after a double click.
 
         ``sources`` are messages that all readers of the memory may read. Raise ValueError if the
         text is empty, too long, or that of the line.
@@ -66,17 +67,21 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
             raise ValueError("The text is empty, or that of the line.")
         if max(map(len, (words, reason, source_text))) > MAX_LENGTH:
             raise ValueError(f"A text has more than {MAX_LENGTH} characters.")
-        proposal = self.create(
-            memory=version.memory,
-            version=version,
-            line_text=line_words,
-            text=words,
-            reason=reason.strip(),
-            source_text=source_text.strip(),
-            note_type=note_type,
-            author=author,
-            api_key=api_key,
-        )
+        values: dict[str, Any] = {
+            "memory": version.memory,
+            "version": version,
+            "line_text": line_words,
+            "text": words,
+            "reason": reason.strip(),
+            "source_text": source_text.strip(),
+            "note_type": note_type,
+            "author": author,
+            "api_key": api_key,
+        }
+        version.memory.lock()
+        proposal, is_new = self.open().get_or_create(**values)
+        if not is_new:
+            return proposal
         proposal.sources.set(sources)
         proposal.record("proposal_add", author)
         return proposal

@@ -1,6 +1,6 @@
 """Querysets of versions: those of a place or a time, and those to merge."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.operations import operation_text
 from memories.rules.redaction.shingles import REDACTED
-from memories.rules.safety.normalized_text import LineMatcher
 
 if TYPE_CHECKING:
     from memories.models.memory.versions import (
@@ -94,14 +93,11 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     def not_current(self) -> "MemoryVersionQuerySet":
         return self.exclude(memory__current=F("pk"))
 
-    def keys_dropping(self, texts: Collection[str]) -> set[int]:
-        """Return the keys of those with an operation that repeats a text and was not applied."""
-        if not texts:
-            return set()
-        lines = LineMatcher(texts)
+    def keys_dropping(self, repeats_removed: Callable[[str], bool]) -> set[int]:
+        """Return the keys of those that dropped an operation with such a text."""
         pairs = self.exclude(dropped=[]).values_list("pk", "dropped")
         return {
-            pk for pk, dropped in pairs if any(map(lines.matches, map(operation_text, dropped)))
+            pk for pk, dropped in pairs if any(map(repeats_removed, map(operation_text, dropped)))
         }
 
     def in_order(self) -> "MemoryVersionQuerySet":

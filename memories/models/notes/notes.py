@@ -335,7 +335,8 @@ class Note(models.Model):
         """Set some of `rules.FLAGS`. There is no new version."""
         self._check_enabled()
         assert flags.keys() <= {*rules.FLAGS}
-        Note.objects.filter(pk=self.pk).live().update(**flags)
+        rows = Note.objects.filter(pk=self.pk).live().exclude(**flags)
+        rows.update(**flags, updated_at=timezone.now())
         for name, value in flags.items():
             setattr(self, name, value)
 
@@ -360,8 +361,7 @@ class Note(models.Model):
         """Restore the note from the trash. Returns False if it is not there."""
         self._check_enabled()
         deleted = Note.objects.filter(pk=self.pk, deleted_at__isnull=False)
-        values = {"deleted_at": None, "deleted_by": None, "updated_at": timezone.now()}
-        return bool(deleted.update(**values))
+        return bool(deleted.update(deleted_at=None, deleted_by=None, updated_at=timezone.now()))
 
     @transaction.atomic
     def purge(self, *, by: User | None) -> bool:

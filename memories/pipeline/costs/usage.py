@@ -179,10 +179,9 @@ def sum_this_month(reader: Reader, now: datetime, **of: Any) -> Sums:
     """Return the sums of readable calls with these values in the current month in UTC."""
     first = now.astimezone(UTC).date().replace(day=1)
     keys = tuple((name, getattr(value, "pk", value)) for name, value in of.items())
-    return total(
-        Sums(**{n: _sum(n, None if v is None else int(v)) for n, v in zip(NAMES, row, strict=True)})
-        for row in fetch(_totals, reader, first, keys)
-    )
+    names = [f"sum_{name}" for name in NAMES]
+    rows = fetch(_totals, reader, first, keys)
+    return total(_sums_of(dict(zip(names, row, strict=True))) for row in rows)
 
 
 def _totals(
@@ -214,12 +213,13 @@ def cap_use(cap: Cap, now: datetime, calls: ModelCallQuerySet) -> CapUse:
 
 
 def _sums_of(group: dict[str, Any]) -> Sums:
-    return Sums(**{name: _sum(name, group[f"sum_{name}"]) for name in NAMES})
-
-
-def _sum(name: str, value: int | None) -> Any:
-    """Return 0 for a sum without rows, but None for money."""
-    return value if name in MONEY else value or 0
+    """Return the sums of a row. A sum of no values is 0, but None for money."""
+    values = {name: group[f"sum_{name}"] for name in NAMES}
+    sums: dict[str, Any] = {
+        name: None if value is None and name in MONEY else int(value or 0)
+        for name, value in values.items()
+    }
+    return Sums(**sums)
 
 
 def _sums() -> dict[str, Any]:

@@ -39,7 +39,6 @@ from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
-from memories.rules.memory.operations import operation_text
 from memories.rules.redaction import shingles
 from memories.rules.redaction.shingles import QuoteMatcher
 from memories.rules.safety.normalized_text import LineMatcher, repeats, word_set
@@ -207,13 +206,8 @@ class Redactor:
                 if any(map(self.matcher.find_in, (name, content, *sum(lists, [])))):
                     matches.add(pk)
         if self.deleted:
-            rows = MemoryVersion.objects.filter(memory__in=memories).exclude(dropped=[])
-            pairs = rows.values_list("pk", "dropped")
-            matches |= {
-                pk
-                for pk, texts in pairs
-                if any(map(self._repeats_source, map(operation_text, texts)))
-            }
+            rows = MemoryVersion.objects.filter(memory__in=memories)
+            matches |= rows.keys_dropping(self._repeats_source)
         return matches
 
     def _unsourced_lines(self, near: "models.QuerySet[Memory]") -> dict[int, int]:
@@ -317,9 +311,11 @@ class Redactor:
         for memory in memories:
             current = memory.current_id
             redacted_lines: set[int] = set()
-            texts = removed_texts[memory.pk]
-            repeats_removed = partial(self._repeats_any, LineMatcher(texts))
-            keys = by_memory[memory.pk] | memory.versions.all().keys_dropping(texts)
+            texts, keys = removed_texts[memory.pk], by_memory[memory.pk]
+            lines_of_memory = LineMatcher(texts)
+            repeats_removed = partial(self._repeats_any, lines_of_memory)
+            if texts:
+                keys |= memory.versions.all().keys_dropping(lines_of_memory.matches)
             for version in MemoryVersion.objects.filter(pk__in=keys).order_by("pk"):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision

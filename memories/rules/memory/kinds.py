@@ -56,7 +56,7 @@ _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         Kind.EVENT,
         re.compile(
-            r"\b(?:released|shipped|deployed|launched|merged|fixed|broke|crashed|failed|happened|started|finished|completed|"
+            r"\b(?<!\bto be )(?:released|shipped|deployed|launched|merged|fixed|broke|crashed|failed|happened|started|finished|completed|"
             r"joined|left|met|moved|changed|reported|announced|introduced|added|removed|said|told|shared|posted|found|kicked off|recorded|noted|acknowledged|restricted)\b"
             r"|(?:した|しました|された|されました|になった|になりました|終わった|終わりました|起きた|起きました|始まった|始まりました)[。.]?$",
             re.IGNORECASE,

@@ -7,6 +7,7 @@ from django.contrib.auth.forms import UserCreationForm
 from django.utils.translation import gettext_lazy
 
 from memories.models import ModelServer, User
+from memories.rules.summariser import MAX_MODEL_NAME
 
 
 class ModelServerForm(forms.Form):
@@ -15,7 +16,7 @@ class ModelServerForm(forms.Form):
     model = forms.CharField(
         label=gettext_lazy("Model"),
         required=False,
-        max_length=100,
+        max_length=MAX_MODEL_NAME,
         help_text=gettext_lazy(
             "The name of the model on its server, such as gpt-4.1-mini. Empty: memories are messages "
             "chosen word for word (highlights)."

@@ -93,7 +93,7 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         conflict = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
         return _page(request, access, conflict=conflict)
     if version is None:
-        return _respond(request, access, _("Somebody else already decided about this line."))
+        return _respond(request, access, _why_undecided(line))
     schedule_pass(access.workspace.pk)
     news = (
         _("Approved. It is your line in version %(number)s.")
@@ -111,7 +111,7 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 def reject(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     access, line = _open(request, slug, pk)
     if not line.reject(by=request.user):
-        return _respond(request, access, _("Somebody else already decided about this line."))
+        return _respond(request, access, _why_undecided(line))
     return _respond(request, access, _("Rejected. The line stays out of the memory."))
 
 
@@ -181,6 +181,17 @@ def _open(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Qu
     access = open_workspace(request, slug)
     must_edit(access)
     return access, get_object_or_404(_of(access).with_memory(), pk=pk)
+
+
+def _why_undecided(line: QuarantinedLine) -> str:
+    """Return why a decision about this line had no effect."""
+    line.refresh_from_db(fields=["state"])
+    if line.state == QuarantinedLine.State.WAITING:
+        return _(
+            "Nothing was changed. A message of this line was deleted or edited, so the text of "
+            "the line was redacted. It cannot be approved any more."
+        )
+    return _("Somebody else already decided about this line.")
 
 
 def _of(access: WorkspaceAccess) -> QuarantineQuerySet:

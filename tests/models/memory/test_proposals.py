@@ -49,6 +49,21 @@ def propose(memory, text="Ben leads", position=0, **values):
     return Proposal.objects.propose(memory.current, line(memory, position), text, **values)
 
 
+def test_an_equal_open_proposal_of_the_same_author_is_the_first(memory):
+    anna = UserFactory()
+    first = propose(memory, author=anna, reason="I asked her")
+    assert propose(memory, " - Ben leads", author=anna, reason="I asked her ") == first
+    others = {
+        propose(memory, author=anna),
+        propose(memory, position=1, author=anna, reason="I asked her"),
+        propose(memory, author=UserFactory(), reason="I asked her"),
+    }
+    assert first not in others and len(others) == 3
+    assert AuditEvent.objects.filter(action="proposal_add").count() == 4
+    first.reject(by=None)
+    assert propose(memory, author=anna, reason="I asked her") not in {first, *others}
+
+
 def test_an_editor_corrects_a_line(memory):
     anna = UserFactory()
     before = line(memory, 0)

@@ -266,6 +266,19 @@ def test_a_proposal_from_private_days_for_a_public_version_is_deleted(team):
     assert not Proposal.objects.exists()
 
 
+def test_a_note_from_public_days_that_was_pinned_in_private_ones_stays_public(team):
+    channel = make_channel(team, "cobalt", kind="private")
+    old = timezone.now() - 2 * HOUR
+    public = NoteFactory(workspace=team, channel=channel, written_at=old)
+    private = NoteFactory(workspace=team, channel=channel)
+    Channel.objects.update(private_since=timezone.now() - HOUR)
+    public.set_flags(is_pinned=True)
+    channel.refresh_from_db()
+    slack_says(channel, is_private=False)
+    assert list(Note.objects.visible_to(member(team))) == [public]
+    assert private in Note.objects.visible_to(insider(channel))
+
+
 def test_quarantined_lines_of_the_workspace_go_with_their_channel(team):
     channel = make_channel(team, "cobalt")
     memory = make_workspace_memory(workspace=team, texts=["- a"])

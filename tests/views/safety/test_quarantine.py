@@ -3,10 +3,12 @@
 import re
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from memories.models import AuditEvent, Memory, Message, Person, QuarantinedLine
+from memories.pipeline.redaction.redactor import redact_messages
+from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.memory.lines import Origin
 from tests.views.conftest import Cast
 
@@ -143,6 +145,18 @@ def test_a_rejected_line_leaves_the_page(cast: Cast) -> None:
     assert (
         "Somebody else" in post(cast, f"quarantine/{line.pk}/reject/", htmx=True).content.decode()
     )
+
+
+@pytest.mark.parametrize("word", ["accept", "reject"])
+def test_a_line_whose_message_was_deleted_is_no_longer_decided(cast: Cast, word: str) -> None:
+    line = quarantine(cast)
+    with transaction.atomic():
+        redact_messages(cast.workspace, [RemovedMessage.of(cast.messages[0])])
+    part = post(cast, f"quarantine/{line.pk}/{word}/", htmx=True, based_on=2, revision=0)
+    shown = part.content.decode()
+    assert "A message of this line was deleted or edited" in shown and "Somebody" not in shown
+    line.refresh_from_db()
+    assert line.state == "waiting"
 
 
 def test_a_message_is_revoked_and_restored(cast: Cast) -> None:
