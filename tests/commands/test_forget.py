@@ -366,8 +366,8 @@ class TestAChannel:
     ("arguments", "why"),
     [
         (["--message", "C404:1767603600.000100"], "no channel"),
-        (["--message", "CHERE:now"], "no ts"),
-        (["--message", "CHERE"], "no ts"),
+        (["--message", "CHERE:now"], "not the ts"),
+        (["--message", "CHERE"], "not the ts"),
         (["--person", "U404"], "no person"),
         (["--channel", "C404"], "no channel"),
     ],
