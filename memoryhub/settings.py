@@ -141,7 +141,12 @@ _database_url = (
 )
 if not _database_url.startswith(("sqlite:///", "postgres://", "postgresql://")):
     raise ImproperlyConfigured("DATABASE_URL must begin with sqlite:/// or postgres://.")
-_database: dict[str, Any] = env.db_url_config(_database_url)
+try:
+    _database: dict[str, Any] = env.db_url_config(_database_url)
+except ValueError:  # its text has a part of the password
+    raise ImproperlyConfigured(
+        "DATABASE_URL cannot be read. Write / ? # % and @ of a password as %2F %3F %23 %25 and %40."
+    ) from None
 DATABASES = {"default": _database}
 _database.setdefault("OPTIONS", {})
 if _database["ENGINE"] == "django.db.backends.sqlite3":

@@ -186,6 +186,7 @@ def test_a_named_cluster_does_not_break_the_settings(name: str, tmp_path: Path) 
         "MEMORYHUB_LOG_FORMAT=xml",
         f"MEMORYHUB_MODEL={'m' * 101}",
         "DATABASE_URL=nonsense",
+        "DATABASE_URL=postgres://u:hunter/2@h:5432/n",
         "MEMORYHUB_BROKER=amqp://h",
         "MEMORYHUB_KEYS=hunter2",
     ],
@@ -201,6 +202,7 @@ def test_an_invalid_value_is_reported_with_its_variable(variable: str, tmp_path:
     )
     assert done.returncode == 1
     assert done.stderr.startswith(f"Wrong setting: {name} ") and done.stderr.count("\n") == 1
+    assert "hunter" not in done.stderr
 
 
 def test_an_unreadable_file_of_variables_is_reported(
