@@ -197,7 +197,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     news = mika.get(catch_up).content.decode()
     assert "v2 to v3" in news
     entry = news.partition(f'id="entry-{memory.pk}"')[2].partition("</article>")[0]
-    added, _, removed = entry.partition('<details class="held"')
+    added, _, removed = entry.partition('<details class="fold"')
     assert "Monday 12 January." in re.sub("<[^>]+>", "", added)
     assert "Never release on a Friday" not in entry
     assert "Then the notes must be ready on Thursday." in removed
