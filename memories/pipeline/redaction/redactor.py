@@ -315,7 +315,7 @@ class Redactor:
             lines_of_memory = LineMatcher(texts)
             repeats_removed = partial(self._repeats_any, lines_of_memory)
             if texts:
-                keys |= memory.versions.all().keys_dropping(lines_of_memory.matches)
+                keys = keys | memory.versions.all().keys_dropping(lines_of_memory.matches)
             for version in MemoryVersion.objects.filter(pk__in=keys).order_by("pk"):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision

@@ -28,11 +28,7 @@ from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.briefing import DEFAULT_KIND, VALUES, NewsLine, count_kinds
-from memories.rules.memory.catch_up import (
-    NewsKey,
-    Since,
-    compare_unmoved,
-)
+from memories.rules.memory.catch_up import NewsKey, Since, compare_unmoved
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import (

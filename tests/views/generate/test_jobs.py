@@ -99,6 +99,14 @@ class TestHealth:
         for_guest = page(well, name="guest")  # without the state of the worker
         assert "was last active" not in for_guest and "1 job failed." in for_guest
 
+    def test_a_first_sync_that_does_not_come_is_late(self, well: Cast) -> None:
+        for minutes, is_late in ((1, False), (11, True)):
+            at = timezone.now() - timedelta(minutes=minutes)
+            Workspace.objects.update(connected_at=at, synced_at=None)
+            text = page(well)
+            assert ("Something needs attention." in text) is is_late
+            assert "Slack was not read completely yet." in text
+
     def test_channels_that_are_not_read_are_in_the_failed_list(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.public.pk).update(bot_is_in=False)
         text = page(well)
