@@ -29,11 +29,12 @@ class CallConnection:
     def __call__(self, event: str, info: dict[str, Any]) -> None:
         """Receive the events of the client's "trace" extension."""
         with self._lock:
-            if self._is_closed:
-                raise DeadlineError
             stream = info.get("return_value")
             if hasattr(stream, "get_extra_info"):
                 self._stream = stream
+            if self._is_closed:
+                self._shut_down()  # it was opened after the deadline
+                raise DeadlineError
             # "http11.send_request_body.started", or http2's
             self.is_sent = self.is_sent or event.endswith("send_request_body.started")
 
@@ -41,7 +42,10 @@ class CallConnection:
         """Shut the connection down, which wakes the waiting thread. Nothing is sent any more."""
         with self._lock:
             self._is_closed = True
-            connection = self._stream and self._stream.get_extra_info("socket")
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        connection = self._stream and self._stream.get_extra_info("socket")
         if connection is not None:
             try:
                 connection.shutdown(socket.SHUT_RDWR)

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -147,4 +148,32 @@ def test_a_call_without_a_connection_is_not_charged() -> None:
         summariser = ModelSummariser(api_key="", base_url=url, model="tiny", timeout=0.3)
         with pytest.raises(SummariserError) as raised:
             summarise(HELLO, summariser)
+    assert (raised.value.code, raised.value.may_be_charged) == ("timeout", False)
+
+
+@pytest.mark.slow
+def test_a_connection_that_opens_after_the_deadline_is_shut_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server with a single thread would wait for its request."""
+    connect, given_up = socket.create_connection, threading.Event()
+    opened = []
+
+    def connect_slowly(*args: Any, **options: Any) -> socket.socket:
+        given_up.wait(PATIENCE)
+        opened.append(connect(*args, **options))
+        return opened[0]  # which the list keeps alive, so that only the client can close it
+
+    monkeypatch.setattr(socket, "create_connection", connect_slowly)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        summariser = ModelSummariser(api_key="", base_url=url, model="tiny", timeout=0.3)
+        with pytest.raises(SummariserError) as raised:
+            summarise(HELLO, summariser)
+        given_up.set()
+        listening.settimeout(PATIENCE)
+        client, _ = listening.accept()
+        with client:
+            client.settimeout(PATIENCE)
+            assert client.recv(1) == b""
     assert (raised.value.code, raised.value.may_be_charged) == ("timeout", False)
