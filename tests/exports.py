@@ -12,7 +12,7 @@ from memories.models import (
     AuditEvent,
     Backfill,
     BackfillChannel,
-    Cap,
+    Budget,
     Channel,
     ChannelMember,
     Job,
@@ -100,7 +100,7 @@ def make_odd_workspace(**given: object) -> Workspace:
     )
     editor = UserFactory(username="海@example")
     MemberFactory(workspace=workspace, user=editor, role="editor")
-    Cap.objects.create(workspace=workspace, period="day", tokens=10**12, money="12.5")
+    Budget.objects.create(workspace=workspace, period="day", tokens=10**12, money="12.5")
     people = PersonFactory.create_batch(3, workspace=workspace)
     bot = PersonFactory(workspace=workspace, is_bot=True, slack_id="B1", name=ODD)
     public = ChannelFactory(workspace=workspace, slack_id="C1", name="開発/../x", topic=ODD)
@@ -205,7 +205,7 @@ def make_job(channel: Channel, **given: object) -> Job:
 
 
 MODELS = (
-    *(AuditEvent, Backfill, BackfillChannel, Cap, Channel, ChannelMember, Job),
+    *(AuditEvent, Backfill, BackfillChannel, Budget, Channel, ChannelMember, Job),
     *(JobInput, Line, Member, Memory, MemoryVersion, Message, Note, NoteVersion),
     *(Person, Segment),
     *(User, Workspace),

@@ -159,7 +159,7 @@ SITUATIONS: dict[str, Callable[[Client, Workspace], object]] = {
     "PassWaits": lambda client, team: lose_passes(),
     "TasksFail": lambda client, team: end_task(success=False),
     "JobsFailed": lambda client, team: make_dead(team),
-    "BudgetUsedUp": lambda client, team: make_dead(team, state="waiting", fault="over_cap"),
+    "BudgetUsedUp": lambda client, team: make_dead(team, state="waiting", fault="over_budget"),
     "ModelBlocked": lambda client, team: Endpoint.objects.create(
         fingerprint="f", name="gpt", needs_person=True
     ),

@@ -4,8 +4,9 @@ from importlib import import_module
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import Permission
 
-from memories.models import Line
+from memories.models import Line, User
 from tests import landed
 from tests.factories import ChannelFactory, UserFactory, make_channel_memory
 
@@ -32,3 +33,16 @@ def test_the_migration_of_proposals_sets_the_authors_of_lines() -> None:
     import_module("memories.migrations.0006_proposals").set_authors(apps, None)
     lines = memory.versions.get(number=3).lines.order_by("position")
     assert list(lines.values_list("author", flat=True)) == [None, anna.pk, ben.pk]
+
+
+@pytest.mark.django_db
+def test_the_migration_of_budgets_keeps_the_rights_of_accounts() -> None:
+    mo = UserFactory(username="mo", is_superuser=False)
+    permission = Permission.objects.get(codename="change_budget")
+    mo.user_permissions.add(permission)
+    migration = import_module("memories.migrations.0024_budget")
+    migration.restore_permissions(apps, None)
+    permission.refresh_from_db()
+    assert permission.codename == "change_cap"
+    migration.rename_permissions(apps, None)
+    assert User.objects.get(pk=mo.pk).has_perm("memories.change_budget")

@@ -16,7 +16,7 @@ from memories.admin.audience import (
     display_value,
     user_of,
 )
-from memories.models import Cap, ModelCall, Price, Reader, Workspace
+from memories.models import Budget, ModelCall, Price, Reader, Workspace
 from memories.models.costs.model_calls import ModelCallQuerySet
 from memories.rules.costs.money import MICROS
 
@@ -41,13 +41,13 @@ class PriceAdmin(AudienceAdmin):
         obj.remove(by=user_of(request))
 
 
-class CapForm(forms.ModelForm):  # type: ignore[type-arg]
+class BudgetForm(forms.ModelForm):  # type: ignore[type-arg]
     """A budget with a limit of tokens or dollars. Only operators set one for the installation."""
 
     is_operator = False
 
     class Meta:
-        model = Cap
+        model = Budget
         fields = ("workspace", "period", "tokens", "money")
 
     def clean(self) -> dict[str, Any]:
@@ -62,9 +62,9 @@ class CapForm(forms.ModelForm):  # type: ignore[type-arg]
         return cleaned
 
 
-@admin.register(Cap)
-class CapAdmin(AudienceAdmin):
-    form = CapForm
+@admin.register(Budget)
+class BudgetAdmin(AudienceAdmin):
+    form = BudgetForm
     list_display = ("workspace_name", "period", "tokens", "money")
     list_filter = ("period", ("workspace", VisibleFilter))
     list_select_related = ("workspace",)
@@ -78,8 +78,8 @@ class CapAdmin(AudienceAdmin):
         return rows.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
 
     @admin.display(description=_("workspace"), ordering="workspace")
-    def workspace_name(self, cap: Cap) -> Any:
-        return cap.workspace or _("the whole installation")
+    def workspace_name(self, budget: Budget) -> Any:
+        return budget.workspace or _("the whole installation")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ("workspace", "period") if obj else ()
@@ -87,16 +87,16 @@ class CapAdmin(AudienceAdmin):
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         form = super().get_form(request, *args, **kwargs)
         reader = Reader.of(request.user)
-        return type("CapForm", (form,), {"is_operator": reader.is_operator})
+        return type("BudgetForm", (form,), {"is_operator": reader.is_operator})
 
-    def save_model(self, request: HttpRequest, obj: Cap, form: Any, change: Any) -> None:
+    def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: Any) -> None:
         limits = {"tokens": obj.tokens, "money": obj.money}
-        cap = Cap.objects.change(obj.workspace, obj.period, **limits, by=user_of(request))
-        obj.pk = cap.pk if cap else obj.pk
+        budget = Budget.objects.change(obj.workspace, obj.period, **limits, by=user_of(request))
+        obj.pk = budget.pk if budget else obj.pk
 
-    def delete_model(self, request: HttpRequest, obj: Cap) -> None:
+    def delete_model(self, request: HttpRequest, obj: Budget) -> None:
         no_limits = {"tokens": None, "money": None}
-        Cap.objects.change(obj.workspace, obj.period, **no_limits, by=user_of(request))
+        Budget.objects.change(obj.workspace, obj.period, **no_limits, by=user_of(request))
 
 
 @admin.register(ModelCall)

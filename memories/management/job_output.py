@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from memories.models import ModelCall
-from memories.pipeline.costs.usage import CapUse
+from memories.pipeline.costs.usage import BudgetUse
 from memories.pipeline.generate.job_control import Health, find_wait
 from memories.pipeline.memory import proposals
 from memories.rules.costs.money import MICROS
@@ -105,21 +105,21 @@ def health_as_json(health: Health) -> dict[str, Any]:
         "refuses": str(reason),
         "until": iso(until),
         "fault": health.endpoint.fault if health.endpoint and health.refusal else "",
-        "caps_reached": [cap_row(use) for use in health.caps],
+        "budgets_reached": [budget_row(use) for use in health.budgets_reached],
         "states": health.counts,
     }
 
 
-def cap_row(use: CapUse) -> dict[str, Any]:
-    limit = use.cap
+def budget_row(use: BudgetUse) -> dict[str, Any]:
+    budget = use.budget
     return {
-        "workspace": limit.workspace.slug if limit.workspace else None,
-        "period": limit.period,
+        "workspace": budget.workspace.slug if budget.workspace else None,
+        "period": budget.period,
         "since": use.first_day.isoformat(),
         "until": iso(use.until),
-        "tokens": limit.tokens,
+        "tokens": budget.tokens,
         "tokens_used": use.tokens,
-        "dollars": dollars(limit.micros),
+        "dollars": dollars(budget.micros),
         "dollars_used": dollars(use.micros),
     }
 
@@ -151,9 +151,10 @@ def health_line(health: Health, now: datetime) -> str:
         )
         endpoint += f" takes no calls ({reason}) {until}"
     parts = [f"worker: {worker}", f"model: {endpoint}"]
-    if health_json["caps_reached"]:
-        caps = (f"{c['workspace'] or 'all'} {c['period']}" for c in health_json["caps_reached"])
-        parts.append(f"budgets reached: {', '.join(caps)}")
+    if health_json["budgets_reached"]:
+        budgets = health_json["budgets_reached"]
+        names = (f"{budget['workspace'] or 'all'} {budget['period']}" for budget in budgets)
+        parts.append(f"budgets reached: {', '.join(names)}")
     counts = ", ".join(f"{n} {state}" for state, n in sorted(health.counts.items()))
     return "; ".join([*parts, f"jobs: {counts or 'none open'}"])
 
@@ -174,7 +175,7 @@ def wait_text(row: dict[str, Any]) -> str:
         WaitReason.RUNNING: "an answer",
         WaitReason.NO_WORKER: "another worker: the previous one is gone",
         WaitReason.LATER: f"next try at {row['retry_at']}",
-        WaitReason.CAP: f"budget reached: next try at {row['retry_at']}",
+        WaitReason.BUDGET: f"budget reached: next try at {row['retry_at']}",
         WaitReason.ENDPOINT: "no calls to the model now",
         WaitReason.BACKFILL: f"backfill {row['backfill']} does not run",
         WaitReason.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",

@@ -13,7 +13,7 @@ from memories.models.access.webhooks import Webhook, WebhookDelivery
 from memories.models.access.workspaces import Member, RoleRefused, Workspace
 from memories.models.context.revisions import Revision
 from memories.models.costs.model_calls import ModelCall
-from memories.models.costs.prices import Cap, Price
+from memories.models.costs.prices import Budget, Price
 from memories.models.generate.backfills import AnotherBackfill, Backfill, BackfillChannel
 from memories.models.generate.endpoints import Endpoint
 from memories.models.generate.heartbeats import Heartbeat
@@ -52,7 +52,7 @@ __all__ = [
     "Backfill",
     "BackfillChannel",
     "ModelCall",
-    "Cap",
+    "Budget",
     "ChangedSince",
     "Channel",
     "ChannelMember",

@@ -58,7 +58,7 @@ def _jobs() -> Iterator[GaugeMetricFamily]:
         jobs.add_metric([str(state)], counts.get(state, 0))
     yield jobs
     over_budget = _gauge("jobs_over_budget", "Jobs that wait because a budget is used up.")
-    over_budget.add_metric([], Job.objects.over_cap().order_by().count())
+    over_budget.add_metric([], Job.objects.over_budget().order_by().count())
     yield over_budget
 
 

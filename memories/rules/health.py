@@ -24,7 +24,7 @@ class HealthProblem(StrEnum):
 
     STOPPED = "stopped"  # Slack has ended the connection
     WORKER = "worker"  # no worker runs
-    MODEL = "model"  # accepts no calls, or its cap is reached
+    MODEL = "model"  # accepts no calls, or a budget is reached
     SLACK = "slack"  # the last sync is too old
     CHANNELS = "channels"  # some cannot be read
     JOBS = "jobs"  # some have failed

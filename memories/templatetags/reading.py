@@ -164,7 +164,7 @@ _FAULTS = {
     "gave_no_answer": gettext_lazy("the worker stopped each time"),
     "not_closed": gettext_lazy("the worker stopped each time"),
     "quarantined": gettext_lazy("every line of the reply was quarantined"),
-    "over_cap": gettext_lazy("budget reached"),
+    "over_budget": gettext_lazy("budget reached"),
     "over_backfill_cap": gettext_lazy("limit of the backfill reached"),
     "breaker_open": gettext_lazy("repeated failures of the model"),
     "needs_person": gettext_lazy("the model needs a person"),

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 
 from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_error, value_words
-from memories.models import AuditEvent, Cap, User, Workspace
+from memories.models import AuditEvent, Budget, User, Workspace
 from memories.pipeline.generate import probing
 from memories.rules.ingest.permalinks import normalize_domain
 from memories.views.access.access import (
@@ -77,23 +77,23 @@ class BudgetForm(forms.Form):
 
     def __init__(self, data: QueryDict | None, *, access: WorkspaceAccess) -> None:
         self.workspace = access.workspace
-        cap = self.workspace.caps.filter(period=Cap.Period.MONTH).first()
-        initial = {"money": cap.money, "tokens": cap.tokens} if cap else {}
+        budget = self.workspace.budgets.filter(period=Budget.Period.MONTH).first()
+        initial = {"money": budget.money, "tokens": budget.tokens} if budget else {}
         super().__init__(data, initial=initial, prefix="budget")
 
     def save(self, *, by: User) -> bool:
         if self.has_changed():
-            Cap.objects.change(self.workspace, Cap.Period.MONTH, by=by, **self.cleaned_data)
+            Budget.objects.change(self.workspace, Budget.Period.MONTH, by=by, **self.cleaned_data)
         return self.has_changed()
 
 
 # The limits of a budget by period.
 LIMIT_WORDS: dict[str, dict[str, Any]] = {
-    Cap.Period.DAY: {
+    Budget.Period.DAY: {
         "money": gettext_lazy("Dollars a day"),
         "tokens": gettext_lazy("Tokens a day"),
     },
-    Cap.Period.MONTH: {
+    Budget.Period.MONTH: {
         "money": gettext_lazy("Dollars a month"),
         "tokens": gettext_lazy("Tokens a month"),
     },

@@ -21,7 +21,7 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Backfill,
-    Cap,
+    Budget,
     Channel,
     ChannelMember,
     Endpoint,
@@ -132,7 +132,7 @@ def shared_team(module_transaction):
     Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
     SlackEvent.objects.create(event_id="Ev1", team_id="T1", kind="message", state="failed")
     SlackConnection.objects.of(workspace).set_token("xoxb-1-one", by=None)
-    Cap.objects.change(workspace, "day", tokens=1000, by=None)
+    Budget.objects.change(workspace, "day", tokens=1000, by=None)
     for state, channels in (("done", [public]), ("paused", [public, private])):
         backfill = Backfill.objects.create(
             workspace=workspace, since_us=0, until_us=1, state=state, estimate={"of": CANARY}
@@ -437,12 +437,12 @@ GUESSES = [
     "person/?messages__text__contains=canary",
     "workspace/?channels__name__startswith=canary",
     "workspace/?notes=2",
-    "workspace/?caps__tokens=2",
+    "workspace/?budgets__tokens=2",
     "modelcall/?job__reply__text__startswith=canary",
     "modelcall/?job__memory__scope_id__startswith=G",
     "backfill/?channels=2",
     "backfill/?estimate__of__startswith=canary",
-    "cap/?workspace__channels__name__startswith=canary",
+    "budget/?workspace__channels__name__startswith=canary",
     "user/?people__channels=2",
     "slackconnection/?encrypted_token__startswith=x",
     "slackevent/?body__contains=canary",

@@ -11,7 +11,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.urls import reverse
 
 from memories.admin.verbose_names import VERBOSE_NAMES
-from memories.models import Cap
+from memories.models import Budget
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -51,8 +51,8 @@ def test_rows_have_names_that_a_person_knows() -> None:
         (MessageFactory(channel=channel, at=MONDAY), f"#launch, {MONDAY:%Y-%m-%d %H:%M}"),
         (channel.memberships.create(person=person), "Mika, #launch"),
         (memory.versions.get(number=2), f"{memory}, v2"),
-        (Cap(period="month"), "the whole installation, month"),
-        (Cap(period="day", workspace=channel.workspace), f"{channel.workspace}, day"),
+        (Budget(period="month"), "the whole installation, month"),
+        (Budget(period="day", workspace=channel.workspace), f"{channel.workspace}, day"),
     ]
     assert [str(row) for row, _ in rows] == [name for _, name in rows]
 

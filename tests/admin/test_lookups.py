@@ -84,7 +84,7 @@ def test_an_action_on_an_impossible_row_is_refused(operator: Client, key: str) -
 
 @pytest.mark.parametrize("key", ["x", "0001-01-01", HUGE, "\ufffd", "-1"])
 def test_a_form_with_an_invalid_key_is_shown_again(operator: Client, key: str) -> None:
-    response = operator.post("/admin/memories/cap/add/", {"workspace": key, "period": "day"})
+    response = operator.post("/admin/memories/budget/add/", {"workspace": key, "period": "day"})
     assert response.status_code == 200
     assert "workspace" in response.context["adminform"].form.errors
 

@@ -33,7 +33,7 @@ TABLE = {
     "memories.auditevent": (NOTHING, NOTHING, "the record, append-only"),
     "memories.backfill": (NOTHING, NOTHING, "pause, resume and cancel of what is visible"),
     "memories.modelcall": (NOTHING, NOTHING, "numbers of calls to a model"),
-    "memories.cap": (ALL, ALL, "limits of tokens and money"),
+    "memories.budget": (ALL, ALL, "limits of tokens and money"),
     "memories.channel": ("change", "change", "visible ones; only whether bots are summarized"),
     "memories.channelmember": (NOTHING, NOTHING, "who reads a private channel: Slack says so"),
     "memories.endpoint": (NOTHING, NOTHING, "allow calls again"),

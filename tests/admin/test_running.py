@@ -9,7 +9,7 @@ from django_q.models import OrmQ
 
 from memories.models import (
     AuditEvent,
-    Cap,
+    Budget,
     Endpoint,
     Job,
     Memory,
@@ -77,27 +77,27 @@ class TestPrices:
         assert not Price.objects.exists()
 
 
-class TestCaps:
+class TestBudgets:
     def test_a_budget_is_set_raised_and_deleted(self, client, operator):
         workspace = WorkspaceFactory(slug="team")
         memory = Memory.objects.of_channel(
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
         waiting = make_job(
-            memory=memory, fault="over_cap", retry_at=timezone.now() + timedelta(hours=3)
+            memory=memory, fault="over_budget", retry_at=timezone.now() + timedelta(hours=3)
         )
-        add = page_of(Cap, "add")
+        add = page_of(Budget, "add")
         data = {"workspace": workspace.pk, "period": "day", "tokens": "1000", "money": ""}
         assert client.post(add, data).status_code == 302
-        cap = Cap.objects.get()
+        budget = Budget.objects.get()
         Job.objects.update(retry_at=timezone.now() + timedelta(hours=3))
         changes = {"tokens": "2000", "money": "1.5", "period": "month"}
-        assert client.post(change_page(cap), changes).status_code == 302
+        assert client.post(change_page(budget), changes).status_code == 302
         waiting.refresh_from_db()
         assert waiting.retry_at is None
-        delete = page_of(Cap, "delete", cap.pk)
+        delete = page_of(Budget, "delete", budget.pk)
         assert client.post(delete, {"post": "yes"}).status_code == 302
-        assert not Cap.objects.exists()
+        assert not Budget.objects.exists()
         none = {"tokens": None, "money": None}
         first, second = {"tokens": 1000, "money": None}, {"tokens": 2000, "money": "1.50"}
         assert audit_log() == [
@@ -116,24 +116,24 @@ class TestCaps:
         ],
     )
     def test_a_wrong_value_is_refused(self, client, operator, data):
-        Cap.objects.change(None, "day", tokens=10, by=None)
+        Budget.objects.change(None, "day", tokens=10, by=None)
         before = audit_log()
-        assert client.post(page_of(Cap, "add"), data).status_code == 200
-        assert (Cap.objects.count(), audit_log()) == (1, before)
+        assert client.post(page_of(Budget, "add"), data).status_code == 200
+        assert (Budget.objects.count(), audit_log()) == (1, before)
 
     def test_staff_set_only_budgets_of_their_workspace(self, client):
         workspace, foreign = WorkspaceFactory(), WorkspaceFactory()
-        of_all = Cap.objects.change(None, "day", tokens=10, by=None)
-        rights = ("view_cap", "add_cap", "change_cap", "delete_cap")
+        of_all = Budget.objects.change(None, "day", tokens=10, by=None)
+        rights = ("view_budget", "add_budget", "change_budget", "delete_budget")
         staff(client, *rights, workspace=workspace, role="admin")
-        add = page_of(Cap, "add")
+        add = page_of(Budget, "add")
         for given, status in ((workspace.pk, 302), (foreign.pk, 200), ("", 200)):
             data = {"workspace": given, "period": "month", "tokens": "5"}
             assert client.post(add, data).status_code == status
         assert client.post(change_page(of_all), {"tokens": "99"}).status_code == 302
         of_all.refresh_from_db()
         assert of_all.tokens == 10
-        assert Cap.objects.exclude(workspace=None).get().workspace == workspace
+        assert Budget.objects.exclude(workspace=None).get().workspace == workspace
 
 
 def test_a_probe_is_queued(client, operator, settings, django_capture_on_commit_callbacks):

@@ -6,7 +6,7 @@ from decimal import Decimal
 from django.utils import timezone
 
 from memories.models import (
-    Cap,
+    Budget,
     Job,
     Memory,
     Price,
@@ -31,7 +31,7 @@ def operate(workspace: Workspace, memory: Memory, by: User) -> None:
     )
     line.sources.add(*memory.channel.messages.in_order()[:2])
     Price.objects.change("tiny", Decimal("0.25"), Decimal("2"), by=by)
-    Cap.objects.change(workspace, "month", tokens=2_000_000, money=None, by=by)
+    Budget.objects.change(workspace, "month", tokens=2_000_000, money=None, by=by)
     for minutes, job in enumerate(Job.objects.order_by("pk")[:3]):
         make_call(
             job=job,

@@ -216,7 +216,7 @@ class Story:
             pages[f"{options.model_name}"] = path
             if row is not None:
                 pages[f"{options.model_name}-change"] = f"{path}{row.pk}/change/"
-        added = ("apikey", "user", "cap", "note", "price", "slackconnection", "workspace")
+        added = ("apikey", "user", "budget", "note", "price", "slackconnection", "workspace")
         pages |= {f"{name}-add": f"/admin/memories/{name}/add/" for name in added}
         return pages | {"group-add": "/admin/auth/group/add/"}
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from time_machine import travel
 
-from memories.models import AuditEvent, Cap, Job, Memory, ModelCall, Price
+from memories.models import AuditEvent, Budget, Job, Memory, ModelCall, Price
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -145,11 +145,11 @@ class TestBy:
 
     def test_a_reader_without_a_workspace_sees_no_sums(self, report, channel):
         call(channel)
-        Cap.objects.change(channel.workspace, "day", tokens=10, by=None)
+        Budget.objects.change(channel.workspace, "day", tokens=10, by=None)
         MemberFactory(workspace=channel.workspace, user=UserFactory(username="mo"))
         UserFactory(username="out")
         assert [report("--as", who)["total"]["calls"] for who in ("mo", "out")] == [1, 0]
-        assert [len(report("--as", who)["caps"]) for who in ("mo", "out")] == [1, 0]
+        assert [len(report("--as", who)["budgets"]) for who in ("mo", "out")] == [1, 0]
 
 
 class TestDays:
@@ -182,15 +182,15 @@ class TestDays:
             run(*arguments)
 
 
-class TestCaps:
+class TestBudgets:
     def test_the_used_part_of_a_budget(self, run, report, channel):
-        Cap.objects.change(channel.workspace, "day", tokens=1000, by=None)
-        Cap.objects.change(None, "month", money=Decimal("0.01"), by=None)
+        Budget.objects.change(channel.workspace, "day", tokens=1000, by=None)
+        Budget.objects.change(None, "month", money=Decimal("0.01"), by=None)
         call(channel, (60, 0), 100)
         bound(channel, "claimed", tokens=40, micros=5)
         call(channel, (500, 0), 900, day=date(2026, 3, 1))
         call(ChannelFactory(), (7, 0), 20)
-        day, month = report()["caps"]
+        day, month = report()["budgets"]
         assert day == {
             "workspace": "team",
             "period": "day",
@@ -204,23 +204,23 @@ class TestCaps:
         assert month["workspace"] is None
         assert (month["dollars"], month["dollars_used"]) == ("0.010000", "0.001025")
         assert (month["since"], month["until"]) == ("2026-03-01", "2026-04-01T00:00:00+00:00")
-        assert "cap of team, day: 1,000 tokens; used 100 tokens, $0.000105" in run()
+        assert "budget of team, day: 1,000 tokens; used 100 tokens, $0.000105" in run()
 
     def test_a_budget_is_set(self, run, workspace):
-        output = run("cap", "day", "--workspace", "team", "--tokens", "1_000", "--money", "2.5")
+        output = run("budget", "day", "--workspace", "team", "--tokens", "1_000", "--money", "2.5")
         assert output == "A day of team: 1,000 tokens, $2.500000.\n"
-        assert run("cap", "month", "--money", "50") == (
+        assert run("budget", "month", "--money", "50") == (
             "A month of the whole installation: $50.000000.\n"
         )
-        # Options before the action count too. Otherwise a cap of all workspaces would be set.
-        run("--workspace", "team", "cap", "day", "--tokens", "none")
-        assert [(cap.workspace, cap.limits) for cap in Cap.objects.order_by("pk")] == [
+        # Options before the action count too. Otherwise a budget of all workspaces would be set.
+        run("--workspace", "team", "budget", "day", "--tokens", "none")
+        assert [(budget.workspace, budget.limits) for budget in Budget.objects.order_by("pk")] == [
             (workspace, {"tokens": None, "money": "2.50"}),
             (None, {"tokens": None, "money": "50.00"}),
         ]
-        output = run("cap", "day", "--workspace", "team", "--money", "none")
-        assert output == "A day of team: no cap.\n"
-        assert Cap.objects.get().workspace is None
+        output = run("budget", "day", "--workspace", "team", "--money", "none")
+        assert output == "A day of team: no budget.\n"
+        assert Budget.objects.get().workspace is None
         assert AuditEvent.objects.filter(action="cap", actor="").count() == 4
 
     @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ class TestCaps:
     )
     def test_wrong_values_are_refused(self, run, arguments):
         with pytest.raises(CommandError):
-            run("cap", *arguments)
-        assert not Cap.objects.exists()
+            run("budget", *arguments)
+        assert not Budget.objects.exists()
 
 
 class TestPrices:
@@ -271,7 +271,7 @@ class TestPrices:
     def test_with_as_only_operators_change_prices_and_budgets(self, run, workspace):
         MemberFactory(workspace=workspace, user=UserFactory(username="ada"), role="admin")
         UserFactory(username="boss", is_superuser=True)
-        for arguments in (("price", "tiny", "1", "2"), ("cap", "day", "--tokens", "5")):
+        for arguments in (("price", "tiny", "1", "2"), ("budget", "day", "--tokens", "5")):
             with pytest.raises(CommandError, match="operator"):
                 run(*arguments, "--as", "ada")
             run(*arguments, "--as", "boss")
@@ -286,25 +286,25 @@ def test_a_raised_budget_releases_waiting_jobs(run, channel, settings, httpserve
     client.force_login(UserFactory(username="boss", is_superuser=True))
     MessageFactory(channel=channel, at=NOW - timedelta(hours=3), text="We launch on Friday.")
     run("price", "tiny", "1", "2")
-    run("cap", "day", "--workspace", "team", "--tokens", "5")
+    run("budget", "day", "--workspace", "team", "--tokens", "5")
 
     call_command("run_pass", "--workspace", "team")
     waiting_job = Job.objects.get()
     assert (waiting_job.state, waiting_job.fault, waiting_job.attempts) == (
         "waiting",
-        "over_cap",
+        "over_budget",
         0,
     )
     assert waiting_job.retry_at == datetime(2026, 3, 16, tzinfo=UTC)
     assert (ModelCall.objects.count(), len(httpserver.log)) == (0, 0)
     assert "Budget reached" in client.get("/w/team/").content.decode()
 
-    run("cap", "day", "--workspace", "team", "--tokens", "none", "--money", "1")
+    run("budget", "day", "--workspace", "team", "--tokens", "none", "--money", "1")
     assert "Budget reached" not in client.get("/w/team/").content.decode()
     call_command("run_pass", "--workspace", "team")
     assert not Job.objects.exclude(state="done").exists()
     result = json.loads(run("--json"))
     used = sum(item.tokens for item in ModelCall.objects.all())
     assert result["total"]["tokens_in"] + result["total"]["tokens_out"] == used > 0
-    assert result["caps"][0]["dollars_used"] == result["total"]["dollars"] != "0.000000"
+    assert result["budgets"][0]["dollars_used"] == result["total"]["dollars"] != "0.000000"
     assert result["total"]["requests"] == len(httpserver.log) == ModelCall.objects.count()

@@ -96,8 +96,8 @@ class TestList:
         expected = {
             job(channel).pk: "turn",
             job(channel, retry_at=later, fault="timeout", attempts=2).pk: "later",
-            job(channel, retry_at=later, fault="over_cap").pk: "cap",
-            job(channel, retry_at=past, fault="over_cap").pk: "turn",
+            job(channel, retry_at=later, fault="over_budget").pk: "budget",
+            job(channel, retry_at=past, fault="over_budget").pk: "turn",
             job(channel, backfill=paused).pk: "backfill",
             job(channel, "claimed", lease_until=later).pk: "running",
             job(channel, "claimed", lease_until=past).pk: "worker_gone",
@@ -113,7 +113,7 @@ class TestList:
         assert f"backfill {paused.pk} does not run" in text
         Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True)
         assert {row["waits_for"] for row in listed(run, "--state", "waiting")} == {
-            *("endpoint", "later", "cap", "backfill")
+            *("endpoint", "later", "budget", "backfill")
         }
 
     def test_a_proposal_shows_both_sizes(self, run, channel):

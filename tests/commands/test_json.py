@@ -16,7 +16,7 @@ from pytest_httpserver import HTTPServer
 from memories.management import arguments
 from memories.models import (
     Backfill,
-    Cap,
+    Budget,
     Endpoint,
     Heartbeat,
     Job,
@@ -284,8 +284,8 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     rows = Job.objects.order_by("pk")
     shown += [run("jobs", "show", f"{row.pk}", "--json") for row in rows]
     for whose in (workspace, None):
-        Cap.objects.change(whose, "day", tokens=1, by=None)
-    Cap.objects.change(workspace, "month", money=Decimal(0), by=None)
+        Budget.objects.change(whose, "day", tokens=1, by=None)
+    Budget.objects.change(workspace, "month", money=Decimal(0), by=None)
     shown += [run("jobs", "list", "--json")]
     Heartbeat.objects.beat("worker", now)
     later = now + timedelta(hours=1)
@@ -300,8 +300,8 @@ def test_costs(run: Run, workspace: Workspace) -> None:
         made = make_job(memory=memory, state=state, fence=1)
         ended = timezone.now() if state == "done" else None
         make_call(job=made, ended_at=ended, micros=micros, prompt_tokens=100)
-    Cap.objects.change(workspace, "day", tokens=1, by=None)
-    Cap.objects.change(None, "month", money=Decimal("0.5"), by=None)
+    Budget.objects.change(workspace, "day", tokens=1, by=None)
+    Budget.objects.change(None, "month", money=Decimal("0.5"), by=None)
     Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
     priced = run("costs", "--json", "--workspace", "team")
     ModelCall.objects.update(micros=None)

@@ -63,7 +63,7 @@ def test_an_older_database_shows_what_changes() -> None:
     make_channel_memory(channel=ChannelFactory(), texts=["- We launch on Monday", "- Or later"])
     names = [
         *("0019_line_outcome", "0020_note_written_by", "0021_related_names"),
-        *("0022_pass_due_at", "0023_quarantine_waiting"),
+        *("0022_pass_due_at", "0023_quarantine_waiting", "0024_budget"),
     ]
     for name in names:
         MigrationRecorder(connection).record_unapplied("memories", name)

@@ -1,6 +1,6 @@
-"""Bar 4: every fault a model can have, at random and from 16 workers at once, under a cap in steps.
+"""Bar 4: every fault a model can have, at random and from 16 workers at once, under a budget in steps.
 
-No bad text is saved, no head is lost, the ledger never shows more than the cap, and after the fifth
+No bad text is saved, no head is lost, the ledger never shows more than the budget, and after the fifth
 failure in a row no call begins.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from memories.models import Cap, Channel, Endpoint, Job, Message
+from memories.models import Budget, Channel, Endpoint, Job, Message
 from memories.pipeline.memory import proposals
 from memories.rules.generate.circuit_breaker import MAX_FAILURES
 from tests.hard import oracle, world
@@ -36,7 +36,7 @@ LATENCY = {True: (0.3, 0.9), False: (0.02, 0.1)}  # seconds
 
 WORKERS = {True: 16, False: 4}
 SHARE = {True: 0.01, False: 0.02}  # of all calls, for each kind
-STEPS = 4  # in which the cap is raised
+STEPS = 4  # in which the budget is raised
 HARMLESS = ("", "malformed_refs")  # these texts are good, whatever their references say
 PATIENCE = 180.0  # seconds in which something must move
 SLOW_BACK_OFF = 12.0  # seconds: the breaker's pause, long enough to be seen
@@ -59,7 +59,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         model.configure(faults=dict.fromkeys(FAULTS, SHARE[full]))
         with trees(work, environment(work, model, workers)) as running:
             running.start("worker")
-            capped = spend_in_steps(made, model, channels, calls)
+            over_budget = spend_in_steps(made, model, channels, calls)
             model.configure(faults={})
             for channel in channels:  # what a rejected text would have taken in goes into the next
                 made.feed(channel)
@@ -74,16 +74,16 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             "n": len(rows),
             "faults": faults,
             "kinds": len(kinds),
-            "caps": capped,
-            "overshot": max(used - cap for cap, used, _ in capped),
+            "budgets": over_budget,
+            "overshot": max(used - budget for budget, used, _ in over_budget),
             "most_in_flight": together,
             "breaker": reckless,
             "left_alive": left,
             **wrong,
             "pass": oracle.is_clean(wrong)
             and not left
-            and all(used <= cap for cap, used, _ in capped)
-            and any(refused for _, _, refused in capped)
+            and all(used <= budget for budget, used, _ in over_budget)
+            and any(refused for _, _, refused in over_budget)
             and len(rows) >= calls
             and (not full or (together >= workers - 2 and reckless["late"] == 0))
             and len(kinds) >= (14 if full else 4)
@@ -100,21 +100,23 @@ def environment(work: Path, model: FakeModel, workers: int, **variables: str) ->
 def spend_in_steps(
     made: world.World, model: FakeModel, channels: Sequence[Channel], calls: int
 ) -> list[tuple[int, int, int]]:
-    """Work for at least so many calls, under a cap that is raised whenever it stops everything;
-    (cap, used, refused) at each stop, used as the ledger has it."""
+    """Work for at least so many calls, under a budget that is raised whenever it stops everything;
+    (budget, used, refused) at each stop, used as the ledger has it."""
     segments = math.ceil(calls / 2 / len(channels)) + 1
     for channel in channels:
         made.feed(channel, segments)
     stops: list[tuple[int, int, int]] = []
     step = calls // 2 * 300 // (STEPS + 1)
     for number in range(1, STEPS + 1):
-        cap = number * step
-        Cap.objects.change(None, "month", by=None, tokens=cap)
+        budget = number * step
+        Budget.objects.change(None, "month", by=None, tokens=budget)
         world.offer(channels)
-        operate(channels, lambda: is_held(model), f"the cap of {cap} to hold, or all to be done")
-        refused = Job.objects.unfinished().over_cap().count()
-        stops.append((cap, spent(model), refused))
-    Cap.objects.change(None, "month", by=None, tokens=None)
+        operate(
+            channels, lambda: is_held(model), f"the budget of {budget} to hold, or all to be done"
+        )
+        refused = Job.objects.unfinished().over_budget().count()
+        stops.append((budget, spent(model), refused))
+    Budget.objects.change(None, "month", by=None, tokens=None)
     world.offer(channels)
     operate(channels, lambda: world.is_at_rest(channels), "everything to come to rest")
     while len(model.rows()) < calls:  # the slower the machine, the more one merge takes in
@@ -131,7 +133,7 @@ def spent(model: FakeModel) -> int:
 
 
 def is_held(model: FakeModel) -> bool:
-    """Nobody asks, and whoever would is refused by the cap; or nothing is left."""
+    """Nobody asks, and whoever would is refused by the budget; or nothing is left."""
     if model.stats()["in_flight"] or Job.objects.filter(state="claimed").exists():
         return False
     if Message.objects.filter(segment=None).exists():
@@ -139,7 +141,7 @@ def is_held(model: FakeModel) -> bool:
     unfinished = Job.objects.unfinished()
     claimable = Job.objects.claimable(timezone.now())
     return not claimable.exists() and (
-        unfinished.over_cap().exists() or not unfinished.filter(state="waiting").exists()
+        unfinished.over_budget().exists() or not unfinished.filter(state="waiting").exists()
     )
 
 

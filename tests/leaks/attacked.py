@@ -11,7 +11,7 @@ from django_q.models import OrmQ, Schedule, Task
 from memories.models import (
     AccessGrant,
     ApiKey,
-    Cap,
+    Budget,
     Endpoint,
     Heartbeat,
     Job,
@@ -83,7 +83,7 @@ class AttackedTeam(World):
         for place in (PRIVATE, PUBLIC):
             job = Job.objects.filter(memory__channel=self.channels[place]).first()
             make_call(job=job, model="fake", day=self.now.date(), began_at=self.now, tokens=1)
-        Cap.objects.create(workspace=self.team, period="day", tokens=1)
+        Budget.objects.create(workspace=self.team, period="day", tokens=1)
         ApiKey.objects.issue(
             self.team, name="laptop", by=None, user=victim, scopes=[ApiKey.Scope.READ]
         )

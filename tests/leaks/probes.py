@@ -618,7 +618,7 @@ def _names(patterns: Any) -> Iterator[str]:
 
 ADMIN = {
     *("account.emailaddress", "auth.group", "memories.auditevent", "memories.backfill"),
-    *("memories.modelcall", "memories.cap", "memories.channel", "memories.channelmember"),
+    *("memories.modelcall", "memories.budget", "memories.channel", "memories.channelmember"),
     *("memories.endpoint", "memories.job", "memories.heartbeat", "memories.member"),
     *("memories.memory", "memories.memoryversion", "memories.message", "memories.note"),
     *("memories.accessgrant", "memories.person", "memories.price", "memories.quarantinedline"),

@@ -37,10 +37,14 @@ def endpoint(**state: object) -> Endpoint:
     return Endpoint.objects.create(fingerprint=name, name="tiny at example.com", **values)
 
 
-def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
+def over_budget(workspace: Workspace, until: datetime, **given: object) -> Job:
     memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
     return make_job(
-        memory=memory, fault="over_cap", fault_text="said to readers only", retry_at=until, **given
+        memory=memory,
+        fault="over_budget",
+        fault_text="said to readers only",
+        retry_at=until,
+        **given,
     )
 
 
@@ -97,7 +101,7 @@ def test_there_is_no_banner_while_calls_work(cast: Cast, states: list[dict[str, 
 @pytest.mark.nightly("quicker tests run the same lines")
 def test_a_reached_budget_is_shown_until_it_ends_or_is_raised(cast: Cast) -> None:
     endpoint()
-    waits = over_cap(cast.workspace, timezone.now() + timedelta(hours=5))
+    waits = over_budget(cast.workspace, timezone.now() + timedelta(hours=5))
     for name in MEMBERS:
         report = banner(cast.clients[name], cast.path())
         assert "Budget reached" in report and "This resumes automatically" in report
@@ -110,7 +114,7 @@ def test_a_reached_budget_is_shown_until_it_ends_or_is_raised(cast: Cast) -> Non
 
 def test_a_budget_of_another_workspace_is_not_shown(cast: Cast) -> None:
     endpoint()
-    over_cap(WorkspaceFactory(), timezone.now() + timedelta(hours=5))
+    over_budget(WorkspaceFactory(), timezone.now() + timedelta(hours=5))
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
@@ -134,7 +138,7 @@ def test_the_banner_needs_one_query(cast: Cast) -> None:
     queries()
     before = queries()
     for hours in range(5):
-        over_cap(cast.workspace, timezone.now() + timedelta(hours=hours + 1))
+        over_budget(cast.workspace, timezone.now() + timedelta(hours=hours + 1))
         endpoint(**STATES["needs_person"])
     assert banner(cast.clients["member"], cast.path())
     assert queries() == before

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 from pytest_django import Settings
 
-from memories.models import AuditEvent, Cap, Endpoint, Job, Memory, Price, Workspace
+from memories.models import AuditEvent, Budget, Endpoint, Job, Memory, Price, Workspace
 from memories.pipeline.generate.probing import configured_model
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.memory.identity import MemoryType
@@ -219,7 +219,7 @@ def test_the_model_its_price_and_budgets(spent: Cast, settings: Settings) -> Non
     settings.MEMORYHUB_MODEL = "tiny"
     assert re.search("input and output</dt><dd>unpriced<", card())
     Price.objects.change("tiny", Decimal("2.5"), Decimal(10), by=None)
-    Cap.objects.change(spent.workspace, "month", tokens=None, money=Decimal(20), by=None)
+    Budget.objects.change(spent.workspace, "month", tokens=None, money=Decimal(20), by=None)
     text = card()
     assert "<dd>tiny</dd>" in text and "<dd>$2.50, $10.00</dd>" in text
     assert " of $20.00" in text and 'name="budget-money" value="20.00"' in text
@@ -302,11 +302,11 @@ def test_the_name_and_the_slack_domain_are_changed(cast: Cast) -> None:
 def test_a_budget_is_set_and_removed(cast: Cast) -> None:
     client, path = cast.clients["insider"], cast.path("settings/")
     client.post(path, {"do": "budget", "budget-money": "20", "budget-tokens": ""})
-    cap = Cap.objects.get(workspace=cast.workspace)
-    assert (cap.period, cap.money, cap.tokens) == ("month", Decimal(20), None)
+    budget = Budget.objects.get(workspace=cast.workspace)
+    assert (budget.period, budget.money, budget.tokens) == ("month", Decimal(20), None)
     assert client.post(path, {"do": "budget", "budget-money": "-1"}).status_code == 422
     client.post(path, {"do": "budget", "budget-money": "", "budget-tokens": ""})
-    assert not Cap.objects.exists()
+    assert not Budget.objects.exists()
     assert AuditEvent.objects.filter(action="cap", actor="insider").count() == 2
 
 

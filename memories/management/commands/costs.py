@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from memories.management import arguments
-from memories.management.job_output import cap_row, dollars
-from memories.models import Cap, Price, Reader, Workspace
-from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
+from memories.management.job_output import budget_row, dollars
+from memories.models import Budget, Price, Reader, Workspace
+from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, budget_uses, costs, total
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.summariser import MAX_MODEL_NAME
 
@@ -50,14 +50,16 @@ class Command(BaseCommand):
         price.add_argument(
             "out", metavar="OUT", nargs="?", default=NONE, help="dollars per million output tokens"
         )
-        cap = arguments.add_action(
-            actions, "cap", "Set the budget of a day or a month (UTC).", **keep
+        budget = arguments.add_action(
+            actions, "budget", "Set the budget of a day or a month (UTC).", **keep
         )
-        arguments.add_workspace(cap, ALL_WORKSPACES)
-        cap.add_argument("period", choices=[*Cap.Period.values], help="the period of the budget")
-        cap.add_argument("--tokens", metavar="N", help="a limit in tokens, or `none`")
-        cap.add_argument("--money", metavar="D", help="a limit in dollars, or `none`")
-        for parser_of_action in (price, cap):
+        arguments.add_workspace(budget, ALL_WORKSPACES)
+        budget.add_argument(
+            "period", choices=[*Budget.Period.values], help="the period of the budget"
+        )
+        budget.add_argument("--tokens", metavar="N", help="a limit in tokens, or `none`")
+        budget.add_argument("--money", metavar="D", help="a limit in dollars, or `none`")
+        for parser_of_action in (price, budget):
             arguments.add_reader(parser_of_action)
 
     @arguments.needs_database()
@@ -70,14 +72,14 @@ class Command(BaseCommand):
         try:
             if options["action"] == "price":
                 self._price(options)
-            elif options["action"] == "cap":
-                self._cap(workspace, options)
+            elif options["action"] == "budget":
+                self._budget(workspace, options)
             else:
                 self._report(reader, workspace, options)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
 
-    # -- prices and caps
+    # -- prices and budgets
 
     def _price(self, options: dict[str, Any]) -> None:
         model = options["model"]
@@ -94,7 +96,7 @@ class Command(BaseCommand):
         price = Price.objects.change(model, *amounts, by=self.by)
         self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.recorded))
 
-    def _cap(self, workspace: Workspace | None, options: dict[str, Any]) -> None:
+    def _budget(self, workspace: Workspace | None, options: dict[str, Any]) -> None:
         limits: dict[str, Any] = {}
         if "tokens" in options:
             limits["tokens"] = _tokens(options["tokens"])
@@ -103,9 +105,9 @@ class Command(BaseCommand):
             limits["money"] = None if money == NONE else _amount(money, "--money")
         if not limits:
             raise CommandError("Give --tokens, --money, or both.")
-        cap = Cap.objects.change(workspace, options["period"], by=self.by, **limits)
+        budget = Budget.objects.change(workspace, options["period"], by=self.by, **limits)
         whose = workspace.slug if workspace else "the whole installation"
-        limit = _limits(cap.tokens, dollars(cap.micros)) if cap else "no cap"
+        limit = _limits(budget.tokens, dollars(budget.micros)) if budget else "no budget"
         self.stdout.write(f"A {options['period']} of {whose}: {limit}.")
 
     # -- sums
@@ -115,7 +117,7 @@ class Command(BaseCommand):
         first, last = _days(options, now.astimezone(UTC).date())
         by = By(options["by"])
         rows = costs(reader, workspace, first, last, by)
-        caps = [cap_row(use) for use in cap_uses(reader, workspace, now)]
+        budgets = [budget_row(use) for use in budget_uses(reader, workspace, now)]
         whole = total(row.sums for row in rows)
         if options["json"]:
             report = {
@@ -125,7 +127,7 @@ class Command(BaseCommand):
                 "by": by,
                 "rows": [{"key": row.key, "name": row.name, **_sums(row.sums)} for row in rows],
                 "total": _sums(whole),
-                "caps": caps,
+                "budgets": budgets,
                 "prices": [_price(price) for price in Price.objects.all()],
             }
             self.stdout.write(arguments.document(report))
@@ -134,11 +136,11 @@ class Command(BaseCommand):
         width = max((len(row.name) for row in rows), default=0)
         for row in [*rows, Row("", "total", whole)]:
             self.stdout.write(f"{mark_invisible(row.name):<{max(width, 5)}}  {_summary(row.sums)}")
-        for cap in caps:
-            used = _limits(cap["tokens_used"], cap["dollars_used"])
-            limit = _limits(cap["tokens"], cap["dollars"])
-            whose = cap["workspace"] or "all"
-            self.stdout.write(f"cap of {whose}, {cap['period']}: {limit}; used {used}")
+        for budget in budgets:
+            used = _limits(budget["tokens_used"], budget["dollars_used"])
+            limit = _limits(budget["tokens"], budget["dollars"])
+            whose = budget["workspace"] or "all"
+            self.stdout.write(f"budget of {whose}, {budget['period']}: {limit}; used {used}")
 
 
 def _days(options: dict[str, Any], today: date) -> tuple[date, date]:

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
-from memories.models.costs.prices import Cap
+from memories.models.costs.prices import Budget
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.job_states import JobState
 from memories.models.generate.jobs import Job
@@ -35,9 +35,9 @@ class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
         readable = jobs.filter(pk=models.OuterRef("job"))
         return calls.visible_to(reader).filter(models.Exists(readable))
 
-    def counting_against(self, cap: Cap, today: date) -> "ModelCallQuerySet":
-        since = self.filter(day__gte=cap.first_day(today))
-        return since if cap.workspace_id is None else since.filter(workspace=cap.workspace_id)
+    def counting_against(self, budget: Budget, today: date) -> "ModelCallQuerySet":
+        since = self.filter(day__gte=budget.first_day(today))
+        return since if budget.workspace_id is None else since.filter(workspace=budget.workspace_id)
 
     def running(self, now: datetime, lease: timedelta) -> "ModelCallQuerySet":
         """Return calls that still wait for a reply. It may use less than is reserved.
@@ -97,7 +97,7 @@ class ModelCall(models.Model):
             models.UniqueConstraint(fields=["job", "fence"], name="call_once"),
         ]
         indexes = [
-            # ModelCallQuerySet.committed, for each cap before each call.
+            # ModelCallQuerySet.committed, for each budget before each call.
             models.Index(fields=["workspace", "day"], name="call_of_workspace"),
             models.Index(fields=["day"], name="call_of_day"),
             models.Index(

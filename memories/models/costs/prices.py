@@ -1,4 +1,4 @@
-"""Prices of models, and caps on spending."""
+"""Prices of models, and budgets, which limit spending."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -99,9 +99,9 @@ class Price(models.Model):
         return int(exact.to_integral_value(ROUND_CEILING))
 
 
-class CapQuerySet(models.QuerySet["Cap"]):
-    def binding(self, workspace: Workspace | None) -> "CapQuerySet":
-        """Filter the caps of calls for this workspace: its own and the installation's."""
+class BudgetQuerySet(models.QuerySet["Budget"]):
+    def binding(self, workspace: Workspace | None) -> "BudgetQuerySet":
+        """Filter the budgets of calls for this workspace: its own and the installation's."""
         return self.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
 
     @transaction.atomic
@@ -112,31 +112,37 @@ class CapQuerySet(models.QuerySet["Cap"]):
         *,
         by: User | None,
         **limits: int | Decimal | None,
-    ) -> "Cap | None":
-        """Set ``tokens`` or ``money`` (dollars) of a cap; None removes that limit.
+    ) -> "Budget | None":
+        """Set ``tokens`` or ``money`` (dollars) of a budget; None removes that limit.
 
-        Returns None for a cap without limits, which is deleted. Jobs that wait for the cap are due
-        again. Raises ValidationError.
+        Returns None for a budget without limits, which is deleted. Jobs that wait for the budget are
+        due again. Raises ValidationError.
         """
         rows = self.select_for_update(of=("self",)).filter(workspace=workspace, period=period)
-        cap = rows.first() or Cap(workspace=workspace, period=period)
-        before = cap.limits
+        budget = rows.first() or Budget(workspace=workspace, period=period)
+        before = budget.limits
         for name, limit in limits.items():
-            setattr(cap, name, limit)
-        cap.full_clean()
-        if cap.limits != before:
-            if cap.is_empty and cap.pk:
-                cap.delete()
-            elif not cap.is_empty:
-                cap.save()
+            setattr(budget, name, limit)
+        budget.full_clean()
+        if budget.limits != before:
+            if budget.is_empty and budget.pk:
+                budget.delete()
+            elif not budget.is_empty:
+                budget.save()
+            # The log is append-only, so the action keeps the name of the first release.
             AuditEvent.objects.record(
-                "cap", by=by, workspace=workspace, subject=period, before=before, after=cap.limits
+                "cap",
+                by=by,
+                workspace=workspace,
+                subject=period,
+                before=before,
+                after=budget.limits,
             )
             _make_due(workspace)
-        return None if cap.is_empty else cap
+        return None if budget.is_empty else budget
 
 
-class Cap(models.Model):
+class Budget(models.Model):
     """A limit on spending in a day or a month (UTC), of a workspace or of the installation.
 
     ``money`` is in dollars. Null is no limit in that unit.
@@ -149,7 +155,7 @@ class Cap(models.Model):
     workspace = models.ForeignKey(
         Workspace,
         on_delete=models.CASCADE,
-        related_name="caps",
+        related_name="budgets",
         null=True,
         blank=True,
         help_text=_("Empty: applies to the whole installation."),
@@ -165,17 +171,17 @@ class Cap(models.Model):
         validators=[MinValueValidator(0)],
     )
 
-    objects = CapQuerySet.as_manager()
+    objects = BudgetQuerySet.as_manager()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
                 fields=["workspace", "period"],
-                name="cap_of_workspace",
+                name="budget_of_workspace",
                 condition=Q(workspace__isnull=False),
             ),
             models.UniqueConstraint(
-                fields=["period"], name="cap_of_all", condition=Q(workspace__isnull=True)
+                fields=["period"], name="budget_of_all", condition=Q(workspace__isnull=True)
             ),
         ]
         verbose_name = _("budget")
@@ -211,8 +217,8 @@ class Cap(models.Model):
 
 
 def _make_due(workspace: Workspace | None) -> None:
-    """Make the jobs due that wait for a cap, of one workspace or of all."""
-    waiting = Job.objects.over_cap()
+    """Make the jobs due that wait for a budget, of one workspace or of all."""
+    waiting = Job.objects.over_budget()
     if workspace is not None:
         waiting = waiting.of_workspace(workspace)
     waiting.make_due()

@@ -128,8 +128,8 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         """Return claims and replies that no worker works on any more."""
         return self.due(now).filter(_lease_expired(now) | Q(state=JobState.REPLIED))
 
-    def over_cap(self) -> "JobQuerySet":
-        return self.filter(state=JobState.WAITING, fault="over_cap")
+    def over_budget(self) -> "JobQuerySet":
+        return self.filter(state=JobState.WAITING, fault="over_budget")
 
     def refused_by_endpoint(self) -> "JobQuerySet":
         """Return jobs that wait because the endpoint takes no call at all."""
@@ -139,18 +139,18 @@ class JobQuerySet(AudienceQuerySet["Job"]):
     def in_progress(self, now: datetime) -> "JobQuerySet":
         """Return jobs that a merge waits for. Paused jobs are not, nor replies queued behind them."""
         paused = self.model.objects.unfinished().filter(retry_at__gt=now)
-        earlier = paused.exclude(fault="over_cap").earlier_in_memory()
+        earlier = paused.exclude(fault="over_budget").earlier_in_memory()
         is_behind = Q(state=JobState.REPLIED) & Exists(earlier)
         active = self.unfinished().exclude(retry_at__gt=now).exclude(is_behind)
         return active.exclude(pk__in=self.on_hold(now).values("pk"))
 
     def on_hold(self, now: datetime) -> "JobQuerySet":
-        """Return jobs of a paused backfill or over a cap: no other job waits for them."""
+        """Return jobs of a paused backfill or over a budget: no other job waits for them."""
         of_paused_backfill = Q(backfill__state=Backfill.State.PAUSED) & (
             Q(state=JobState.WAITING) | _lease_expired(now)
         )
-        over_cap = Q(state=JobState.WAITING, fault="over_cap", retry_at__gt=now)
-        return self.filter(of_paused_backfill | over_cap)
+        over_budget = Q(state=JobState.WAITING, fault="over_budget", retry_at__gt=now)
+        return self.filter(of_paused_backfill | over_budget)
 
     def earlier_in_memory(self) -> "JobQuerySet":
         """Return jobs of the outer row's memory that come before it.

@@ -103,11 +103,11 @@ class Job(models.Model):
             # For the counts on every page. With parameters, SQLite takes no index that is limited to
             # a list of states.
             models.Index(fields=["state", "-id"], name="job_state"),
-            # For JobQuerySet.over_cap, which the banner of every page reads.
+            # For JobQuerySet.over_budget, which the banner of every page reads.
             models.Index(
                 fields=["retry_at"],
-                name="job_over_cap",
-                condition=Q(state="waiting", fault="over_cap"),
+                name="job_over_budget",
+                condition=Q(state="waiting", fault="over_budget"),
             ),
         ]
         verbose_name = _("job")

@@ -11,7 +11,7 @@ from django.core.cache import cache
 from memories.llm import ModelSummariser
 from memories.models import Reader, Workspace
 from memories.pipeline.ask.passages import Passage, find_passages
-from memories.pipeline.costs.spending import CallBudget, CallRefused
+from memories.pipeline.costs.spending import CallLedger, CallRefused
 from memories.rules.ask.answer import LIMIT, NumberedText, Sentence, build_prompt, parse_answer
 from memories.rules.ask.coverage import can_answer
 from memories.rules.ingest.timestamps import from_micros
@@ -57,13 +57,13 @@ def ask(
         return Answer(passages)
     if _is_over_limit(reader, now):
         return Answer(passages, has_failed=True)
-    budget = CallBudget(workspace, model)
-    form = budget.form
+    ledger = CallLedger(workspace, model)
+    form = ledger.form
     prompt = build_prompt(question, texts, secrets.token_hex(4), form)
-    thinking_tokens = budget.thinking_tokens
+    thinking_tokens = ledger.thinking_tokens
     bound = Usage(prompt.tokens, LIMIT + thinking_tokens, 1)
     try:
-        reply = budget.call_without_job(bound, lambda: model.answer(prompt, LIMIT, thinking_tokens))
+        reply = ledger.call_without_job(bound, lambda: model.answer(prompt, LIMIT, thinking_tokens))
     except (CallRefused, SummariserError) as error:
         logger.warning("a question was not answered by the model: %s", type(error).__name__)
         return Answer(passages, has_failed=True)

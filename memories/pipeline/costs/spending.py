@@ -1,7 +1,7 @@
-"""Reserve the upper bound of a model call under caps, and settle what it used.
+"""Reserve the upper bound of a model call within the budgets, and settle what it used.
 
-A reservation is one transaction that locks the endpoint's row and the caps' rows, so parallel
-workers cannot exceed a cap. A call without a reply stays counted at its upper bound.
+A reservation is one transaction that locks the endpoint's row and the budgets' rows, so parallel
+workers cannot exceed a budget. A call without a reply stays counted at its upper bound.
 """
 
 import math
@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
+from memories.models import Backfill, Budget, Endpoint, Job, ModelCall, Price, Workspace
 from memories.models.costs.model_calls import ModelCallQuerySet
 from memories.rules.costs.money import Limit, find_refusal
 from memories.rules.generate.circuit_breaker import CircuitBreaker
@@ -43,12 +43,12 @@ class Refused:
 
 
 class CallRefused(Exception):
-    """A cap or the endpoint's circuit breaker allows no call now."""
+    """A budget or the endpoint's circuit breaker allows no call now."""
 
 
 @dataclass
-class CallBudget:
-    """The calls of one pass: one workspace, one summariser."""
+class CallLedger:
+    """Reserves and settles the calls of one pass: one workspace, one summariser."""
 
     workspace: Workspace | None  # None for a probe of the endpoint
     summariser: Summariser
@@ -125,7 +125,7 @@ class CallBudget:
     def reserve(self, job: Job, bound: Usage, now: datetime) -> ModelCall | Refused | None:
         """Reserve the upper bound of a job's call. Return None for the offline summariser.
 
-        A refusal releases the job in the same transaction, so a raised cap finds it waiting.
+        A refusal releases the job in the same transaction, so a raised budget finds it waiting.
         """
         if self.endpoint is None:
             return None
@@ -190,11 +190,11 @@ class CallBudget:
     ) -> Iterator[tuple[str, Limit, ModelCallQuerySet]]:
         """Yield the code of a refusal, the limit, and the calls that count against it."""
         today = _day(now)
-        for cap in Cap.objects.binding(self.workspace).select_for_update(of=("self",)):
-            calls = ModelCall.objects.counting_against(cap, today)
+        for budget in Budget.objects.binding(self.workspace).select_for_update(of=("self",)):
+            calls = ModelCall.objects.counting_against(budget, today)
             used = calls.committed()
-            limit = Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends_at(today))
-            yield "over_cap", limit, calls
+            limit = Limit(str(budget), budget.tokens, budget.micros, *used, budget.ends_at(today))
+            yield "over_budget", limit, calls
         if job is not None and job.backfill_id is not None:
             backfill = Backfill.objects.select_for_update().get(pk=job.backfill_id)
             calls = ModelCall.objects.filter(backfill=backfill)

@@ -1,4 +1,4 @@
-"""Sum up model calls: used, reserved and lost tokens and money, and the use of each cap.
+"""Sum up model calls: used, reserved and lost tokens and money, and the use of each budget.
 
 Money is in millionths of a dollar, so that sums are exact. Days are in UTC.
 """
@@ -13,7 +13,7 @@ from django.db.models import Case, Count, F, Q, QuerySet, Sum, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
-from memories.models import Cap, Channel, Job, ModelCall, Reader, Workspace
+from memories.models import Budget, Channel, Job, ModelCall, Reader, Workspace
 from memories.models.access.kept_sql import fetch
 from memories.models.costs.model_calls import ModelCallQuerySet
 
@@ -84,10 +84,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class CapUse:
-    """A cap, and the sums that count against it: used, reserved and lost."""
+class BudgetUse:
+    """A budget, and the sums that count against it: used, reserved and lost."""
 
-    cap: Cap
+    budget: Budget
     first_day: date
     tokens: int
     micros: int
@@ -96,8 +96,8 @@ class CapUse:
     @property
     def is_reached(self) -> bool:
         """Whether no call at all fits. A long call is refused before that."""
-        limit = self.cap.micros
-        return (self.cap.tokens is not None and self.tokens >= self.cap.tokens) or (
+        limit = self.budget.micros
+        return (self.budget.tokens is not None and self.tokens >= self.budget.tokens) or (
             limit is not None and self.micros >= limit
         )
 
@@ -196,20 +196,23 @@ def total(sums: Iterable[Sums]) -> Sums:
     return sum(sums, Sums())
 
 
-def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list[CapUse]:
-    """Return the use of all visible caps, or of those that bind a workspace."""
-    caps = Cap.objects.binding(workspace) if workspace else Cap.objects.order_by("pk")
+def budget_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list[BudgetUse]:
+    """Return the use of all visible budgets, or of those that bind a workspace."""
+    budgets = Budget.objects.binding(workspace) if workspace else Budget.objects.order_by("pk")
     if not reader.is_operator:
         visible = Workspace.objects.visible_to(reader).values("pk")
-        caps = caps.filter(Q(workspace=None) | Q(workspace__in=visible))
-    return [cap_use(cap, now, ModelCall.objects.all()) for cap in caps.select_related("workspace")]
+        budgets = budgets.filter(Q(workspace=None) | Q(workspace__in=visible))
+    return [
+        budget_use(budget, now, ModelCall.objects.all())
+        for budget in budgets.select_related("workspace")
+    ]
 
 
-def cap_use(cap: Cap, now: datetime, calls: ModelCallQuerySet) -> CapUse:
-    """Return the use of a cap by these calls."""
+def budget_use(budget: Budget, now: datetime, calls: ModelCallQuerySet) -> BudgetUse:
+    """Return the use of a budget by these calls."""
     today = now.astimezone(UTC).date()
-    used = calls.counting_against(cap, today).committed()
-    return CapUse(cap, cap.first_day(today), *used, cap.ends_at(today))
+    used = calls.counting_against(budget, today).committed()
+    return BudgetUse(budget, budget.first_day(today), *used, budget.ends_at(today))
 
 
 def _sums_of(group: dict[str, Any]) -> Sums:

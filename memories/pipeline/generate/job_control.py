@@ -7,19 +7,19 @@ from datetime import datetime
 from django.db.models import Count, QuerySet, Subquery
 
 from memories.models import Endpoint, Heartbeat, Job, Reader, User, Workspace
-from memories.pipeline.costs.usage import CapUse, cap_uses
+from memories.pipeline.costs.usage import BudgetUse, budget_uses
 from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.generate.job_status import Blocker, WaitReason, find_blocker, find_wait_reason
 
 
 @dataclass(frozen=True)
 class Health:
-    """The state of the installation: last heartbeat, endpoint, reached caps, and jobs by state."""
+    """The state of the installation: last heartbeat, endpoint, reached budgets, and jobs by state."""
 
     worker_at: datetime | None
     endpoint: Endpoint | None
     refusal: tuple[Refusal, datetime | None] | None
-    caps: list[CapUse]
+    budgets_reached: list[BudgetUse]
     counts: dict[str, int]
 
 
@@ -36,7 +36,7 @@ def get_health(reader: Reader, jobs: QuerySet[Job], now: datetime) -> Health:
         Heartbeat.objects.last_beat(),
         endpoint,
         endpoint.breaker.find_refusal(now) if endpoint else None,
-        [use for use in cap_uses(reader, None, now) if use.is_reached],
+        [use for use in budget_uses(reader, None, now) if use.is_reached],
         {row["state"]: row["n"] for row in counts.annotate(n=Count("pk"))},
     )
 
@@ -44,13 +44,13 @@ def get_health(reader: Reader, jobs: QuerySet[Job], now: datetime) -> Health:
 def find_workspace_blocker(workspace: Workspace, now: datetime) -> Blocker | None:
     """Return why no memories are made for this workspace, with one query.
 
-    Without an endpoint there are no calls, so no cap is reached either.
+    Without an endpoint there are no calls, so no budget is reached either.
     """
-    capped = Job.objects.over_cap().filter(memory__workspace=workspace)
-    capped = capped.filter(retry_at__gt=now).order_by("retry_at")
-    capped_until = Subquery(capped.values("retry_at")[:1])
-    endpoint = endpoint_in_use().annotate(capped_until=capped_until).first()
-    return find_blocker(endpoint.breaker, endpoint.capped_until, now) if endpoint else None
+    over_budget = Job.objects.over_budget().filter(memory__workspace=workspace)
+    over_budget = over_budget.filter(retry_at__gt=now).order_by("retry_at")
+    over_budget_until = Subquery(over_budget.values("retry_at")[:1])
+    endpoint = endpoint_in_use().annotate(over_budget_until=over_budget_until).first()
+    return find_blocker(endpoint.breaker, endpoint.over_budget_until, now) if endpoint else None
 
 
 def find_wait(job: Job, now: datetime, *, endpoint_closed: bool) -> WaitReason | None:

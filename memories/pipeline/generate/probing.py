@@ -9,7 +9,7 @@ from django.utils import timezone
 from memories.llm import ModelSummariser
 from memories.models import Endpoint, ModelCall
 from memories.models.generate.endpoints import EndpointQuerySet
-from memories.pipeline.costs.spending import CallBudget, CallRefused
+from memories.pipeline.costs.spending import CallLedger, CallRefused
 from memories.pipeline.generate.passes import configured_summariser
 from memories.rules.generate import probe
 from memories.rules.generate.faults import Fault
@@ -30,7 +30,7 @@ class Prober:
     replies: list[Reply] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.budget = CallBudget(None, self.summariser)
+        self.ledger = CallLedger(None, self.summariser)
 
     def run(self) -> ProbeResult:
         """Make the calls, and return the result. Raises CallRefused and SummariserError."""
@@ -65,14 +65,14 @@ class Prober:
     def _retry_without_room(self, send: Callable[[int], Reply]) -> Reply:
         """Repeat a call with a higher limit while the reasoning uses up the limit before the answer."""
         for _ in range(_MOST_TRIES):
-            reply = send(self.budget.thinking_tokens)
+            reply = send(self.ledger.thinking_tokens)
             if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break
-            self.budget.raise_thinking_tokens(reply)
+            self.ledger.raise_thinking_tokens(reply)
         return reply
 
     def _call(self, bound: Usage, send: Callable[[], Reply]) -> Reply:
-        reply = self.budget.call_without_job(bound, send)
+        reply = self.ledger.call_without_job(bound, send)
         self.replies.append(reply)
         return reply
 
@@ -101,7 +101,7 @@ def probe_model(summariser: ModelSummariser) -> ProbeResult:
     """Save and return the result. Raises CallRefused and SummariserError."""
     prober = Prober(summariser)
     result = prober.run()
-    endpoint = prober.budget.endpoint
+    endpoint = prober.ledger.endpoint
     assert endpoint is not None  # a model has one
     endpoint.record_probe(result, timezone.now())
     return result

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from memories.models import ModelCall, Price, Reader, User
 from memories.pipeline.costs.spending import SAFETY
-from memories.pipeline.costs.usage import cap_uses
+from memories.pipeline.costs.usage import budget_uses
 from memories.pipeline.generate.passes import configured_summariser
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.summariser import MessageLine, Request, SummariserError
@@ -42,9 +42,11 @@ def try_model(by: User, now: datetime) -> Trial:
     summariser = configured_summariser()
     if not summariser.endpoint:
         raise ValueError("no model is named")
-    of_all = [use for use in cap_uses(Reader.of(by), None, now) if use.cap.workspace_id is None]
+    of_all = [
+        use for use in budget_uses(Reader.of(by), None, now) if use.budget.workspace_id is None
+    ]
     if any(use.is_reached for use in of_all):
-        return Trial(fault="over_cap")
+        return Trial(fault="over_budget")
     bound = summariser.bound(REQUEST)
     tokens_in = math.ceil(bound.prompt_tokens * SAFETY)
     price = Price.objects.of_model(summariser.name)

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from memories import llm
 from memories.models import Job, ModelCall, Workspace
-from memories.pipeline.costs.spending import CallBudget, Refused
+from memories.pipeline.costs.spending import CallLedger, Refused
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import close, close_without_call, supersede
 from memories.pipeline.generate.failures import dead_letter, handle_closing_error, handle_failure
@@ -65,7 +65,7 @@ class JobRunner:
 
     def __post_init__(self) -> None:
         self.builder = RequestBuilder(self.workspace)
-        self.budget = CallBudget(self.workspace, self.summariser)
+        self.ledger = CallLedger(self.workspace, self.summariser)
         self.jobs = Job.objects.of_workspace(self.workspace)
         self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
         self.renew_seconds = settings.MEMORYHUB_LEASE / 3
@@ -117,7 +117,7 @@ class JobRunner:
             dead_letter(job, now)
         if any(call.job.workers_lost for call in self.running.values()):
             return
-        if refused := self.budget.find_refusal(now):
+        if refused := self.ledger.find_refusal(now):
             self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
@@ -133,7 +133,7 @@ class JobRunner:
     def _wait_until_due(self, until: float | None) -> bool:
         """Sleep until the next job is due and return True. Return False at once if that is not soon."""
         now = timezone.now()
-        refused = self.budget.find_refusal(now)
+        refused = self.ledger.find_refusal(now)
         due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
@@ -158,12 +158,12 @@ class JobRunner:
         strategy = RequestStrategy(job.strategy)
         request = replace(
             job_request.request,
-            form=self.budget.form_for(job, job_request.request),
-            thinking_tokens=self.budget.thinking_tokens,
-            input_limit=self.budget.input_limit,
+            form=self.ledger.form_for(job, job_request.request),
+            thinking_tokens=self.ledger.thinking_tokens,
+            input_limit=self.ledger.input_limit,
         )
         bound = self.summariser.bound(request, strategy)
-        reservation = self.budget.reserve(job, bound, timezone.now())
+        reservation = self.ledger.reserve(job, bound, timezone.now())
         if isinstance(reservation, Refused):
             self._handle_refusal(job, reservation)
             return
@@ -172,7 +172,7 @@ class JobRunner:
 
     def _handle_refusal(self, job: Job, refused: Refused) -> None:
         self._report_refusal(refused)
-        self.stops_claiming = refused.stops_pass  # under a cap, a smaller call may still fit
+        self.stops_claiming = refused.stops_pass  # a smaller call may still fit in the budget
         if refused.why == "over_backfill_cap" and job.backfill is not None:
             if self.running:  # these may use less than they reserved
                 self.stops_claiming = True
@@ -214,7 +214,7 @@ class JobRunner:
             try:
                 reply = future.result()
             except SummariserError as error:
-                self.budget.record_failure(call.reservation, error, timezone.now())
+                self.ledger.record_failure(call.reservation, error, timezone.now())
                 self._count_usage(error.spent)
                 raise
             self._keep_reply(call, reply)
@@ -238,7 +238,7 @@ class JobRunner:
 
     @transaction.atomic
     def _save_reply(self, call: RunningCall, reply: Reply, usage: Usage) -> bool:
-        self.budget.settle(call.reservation, usage, call.bound, timezone.now())
+        self.ledger.settle(call.reservation, usage, call.bound, timezone.now())
         is_saved = call.job.save_reply(reply, call.job_request.sources)
         if not is_saved:  # another worker has the job, but this call is paid too
             call.job.add_usage(usage)
@@ -272,11 +272,11 @@ class JobRunner:
         try:
             job_request = self.job_requests.pop(job.pk, None) or self.builder.build(job)
             reply = job.saved_reply
-            closed = close(job, job_request, now, only_copies=self.budget.only_copies)
+            closed = close(job, job_request, now, only_copies=self.ledger.only_copies)
             if job.form and closed.version is not None:
-                self.budget.count_copied(copied=closed.is_copied)
+                self.ledger.count_copied(copied=closed.is_copied)
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
-                self.budget.raise_thinking_tokens(reply)
+                self.ledger.raise_thinking_tokens(reply)
             self._count(closed, job)
         except Exception as error:
             # The paid reply stays on its row, and other replies are still closed.
@@ -299,7 +299,7 @@ class JobRunner:
             self._fail(job, SummariserError("unexpected", type(error).__name__))
 
     def _fail(self, job: Job, error: SummariserError) -> None:
-        handle_failure(job, error, timezone.now(), others_answered_at=self.budget.answered_at)
+        handle_failure(job, error, timezone.now(), others_answered_at=self.ledger.answered_at)
         self._count_error(job, error.code)
 
     def _report_refusal(self, refused: Refused) -> None:

@@ -8,9 +8,9 @@ MICROS = 1_000_000  # money is kept in millionths of a dollar, so that sums stay
 
 @dataclass(frozen=True)
 class Limit:
-    """A cap and its use up to now, reservations included. None: no cap in that unit.
+    """The limit of a budget or a backfill, and its use up to now, with reservations.
 
-    ``until`` is the end of the period, None for a cap without one.
+    None: no limit in that unit. ``until`` is the end of the period, None without one.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Limit:
 def find_refusal(tokens: int, micros: int | None, limit: Limit) -> str:
     """Return why a call of at most so many tokens may not begin, "" if it may.
 
-    ``micros`` is its price in millionths of a dollar, None for a model without a price. A cap in
+    ``micros`` is its price in millionths of a dollar, None for a model without a price. A limit in
     money refuses such a model.
     """
     if limit.tokens is not None and limit.used_tokens + tokens > limit.tokens:

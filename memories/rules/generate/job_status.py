@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from memories.rules.generate.circuit_breaker import CircuitBreaker, Refusal
 
-OVER_CAP = "over_cap"
+OVER_BUDGET = "over_budget"
 _SHORT_RATE_LIMIT = timedelta(seconds=60)  # a rate limit up to this long is not reported
 
 
@@ -17,7 +17,7 @@ class WaitReason(StrEnum):
     RUNNING = "running"
     NO_WORKER = "worker_gone"  # the lease has ended: another worker takes it
     LATER = "later"  # backoff after a fault
-    CAP = "cap"
+    BUDGET = "budget"
     ENDPOINT = "endpoint"  # accepts no call now
     BACKFILL = "backfill"  # paused or cancelled
     PERSON = "person"  # a proposal to accept or reject
@@ -46,7 +46,7 @@ def find_wait_reason(
         case "waiting" if backfill_state not in ("", "running"):
             return WaitReason.BACKFILL
         case "waiting" | "replied" if retry_at is not None and retry_at > now:
-            return WaitReason.CAP if fault == OVER_CAP else WaitReason.LATER
+            return WaitReason.BUDGET if fault == OVER_BUDGET else WaitReason.LATER
         case "waiting" if is_endpoint_closed:
             return WaitReason.ENDPOINT
         case "waiting" | "replied":
@@ -73,7 +73,7 @@ _STATUS_OF_WAIT = {
     WaitReason.RUNNING: Status.RUNNING,
     WaitReason.NO_WORKER: Status.QUEUED,
     WaitReason.LATER: Status.WAITING,
-    WaitReason.CAP: Status.WAITING,
+    WaitReason.BUDGET: Status.WAITING,
     WaitReason.ENDPOINT: Status.WAITING,
     WaitReason.BACKFILL: Status.PAUSED,
     WaitReason.PERSON: Status.WAITING,
@@ -100,20 +100,20 @@ def status_of(state: str, wait: WaitReason | None, *, has_errors: bool = False) 
 class Blocker:
     """What blocks all jobs. ``until`` is None when a person must act."""
 
-    why: str  # a Refusal, or OVER_CAP
+    why: str  # a Refusal, or OVER_BUDGET
     fault: str = ""  # of the endpoint
     until: datetime | None = None
 
 
 def find_blocker(
-    breaker: CircuitBreaker | None, capped_until: datetime | None, now: datetime
+    breaker: CircuitBreaker | None, over_budget_until: datetime | None, now: datetime
 ) -> Blocker | None:
-    """Return what blocks all jobs. The endpoint comes first: while it is closed, no cap is reached."""
+    """Return what blocks all jobs. The endpoint comes first: while it is closed, no budget is reached."""
     if breaker is not None and (refusal := breaker.find_refusal(now)):
         why, until = refusal
         is_short = until is not None and until - now <= _SHORT_RATE_LIMIT
         if not (why is Refusal.RATE_LIMITED and is_short):
             return Blocker(why, breaker.fault, until)
-    if capped_until is not None and capped_until > now:
-        return Blocker(OVER_CAP, until=capped_until)
+    if over_budget_until is not None and over_budget_until > now:
+        return Blocker(OVER_BUDGET, until=over_budget_until)
     return None

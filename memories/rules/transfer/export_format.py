@@ -17,7 +17,7 @@ from memories.rules.transfer.schema import (
 )
 
 FORMAT = "memory-hub-workspace"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 WORKSPACE = "workspace.json"
 PEOPLE = "people.jsonl"

@@ -14,14 +14,14 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from memories.models import Cap, Member, ModelCall
+from memories.models import Budget, Member, ModelCall
 from memories.models.costs.model_calls import ModelCallQuerySet
 from memories.pipeline.costs.usage import (
     PRIVATE,
+    BudgetUse,
     By,
-    CapUse,
     Sums,
-    cap_use,
+    budget_use,
     sum_by_day_and_model,
     sum_calls,
     total,
@@ -77,7 +77,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "since": since,
         "first": first,
         "today": today,
-        "caps": caps_of(access, calls),
+        "budgets": budget_uses_of(access, calls),
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
         "days": _by_day(days, models),
@@ -91,18 +91,20 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return render_page(request, "costs/index.html", context)
 
 
-def caps_of(access: WorkspaceAccess, calls: ModelCallQuerySet) -> list[tuple[CapUse, int | None]]:
-    """Return the use of the caps that bind this workspace by these calls, and its percentage.
+def budget_uses_of(
+    access: WorkspaceAccess, calls: ModelCallQuerySet
+) -> list[tuple[BudgetUse, int | None]]:
+    """Return the use of the budgets that bind this workspace by these calls, and its percentage.
 
     For an operator all calls count, also those of other workspaces.
     """
     counted = ModelCall.objects.all() if access.reader.is_operator else calls
     gauges = []
-    for cap in Cap.objects.binding(access.workspace).select_related("workspace"):
-        use = cap_use(cap, timezone.now(), counted)
+    for budget in Budget.objects.binding(access.workspace).select_related("workspace"):
+        use = budget_use(budget, timezone.now(), counted)
         shares = [
             100 * used // limit
-            for used, limit in ((use.tokens, cap.tokens), (use.micros, cap.micros))
+            for used, limit in ((use.tokens, budget.tokens), (use.micros, budget.micros))
             if limit
         ]
         gauges.append((use, min(100, max(shares)) if shares else None))

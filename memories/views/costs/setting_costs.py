@@ -16,7 +16,7 @@ from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.templatetags.backfill import grouped, micros
 from memories.views.access.access import WorkspaceAccess
-from memories.views.costs.costs import DAYS, caps_of
+from memories.views.costs.costs import DAYS, budget_uses_of
 
 EFFECTS: dict[str, Promise] = {
     "short_term_window_hours": gettext_lazy(
@@ -80,7 +80,7 @@ def add_costs(form: forms.Form, access: WorkspaceAccess, now: datetime) -> dict[
         "price_in": int(price.input_price * MICROS) if price else None,
         "price_out": int(price.output_price * MICROS) if price else None,
         "lately": total(causes.values()),
-        "caps": caps_of(access, calls),
+        "budgets": budget_uses_of(access, calls),
         "is_whole": access.reader.is_operator,
     }
 

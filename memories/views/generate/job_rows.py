@@ -48,7 +48,7 @@ WAITS: dict[WaitReason, str | Promise] = {
     WaitReason.TURN: _("a worker starts it next"),
     WaitReason.NO_WORKER: _("its worker stopped; another worker continues"),
     WaitReason.LATER: _("it is retried"),
-    WaitReason.CAP: _("budget reached"),
+    WaitReason.BUDGET: _("budget reached"),
     WaitReason.ENDPOINT: _("calls to the model are paused"),
     WaitReason.BACKFILL: _("its backfill is not running"),
     WaitReason.PERSON: _("its text needs approval"),
@@ -102,7 +102,10 @@ class JobRow:
     @property
     def fault(self) -> str:
         """Why it failed or waits. An earlier fault of a job that was retried is not shown."""
-        is_cause = self.status is Status.FAILED or self.wait in (WaitReason.LATER, WaitReason.CAP)
+        is_cause = self.status is Status.FAILED or self.wait in (
+            WaitReason.LATER,
+            WaitReason.BUDGET,
+        )
         return str(self.job.fault) if is_cause else ""
 
     @property
@@ -193,7 +196,7 @@ def build_rows(now: datetime, *lists: Iterable[Any]) -> list[list[JobRow]]:
     def build_row(job: Any) -> JobRow:
         wait = find_wait(job, now, endpoint_closed=refusal is not None)
         until = None
-        if wait in (WaitReason.LATER, WaitReason.CAP):
+        if wait in (WaitReason.LATER, WaitReason.BUDGET):
             until = job.retry_at
         elif wait is WaitReason.ENDPOINT and refusal is not None:
             until = refusal[1]

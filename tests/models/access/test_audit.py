@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
-from memories.models import AppendOnly, AuditEvent, Cap, Job, Memory, Price, Reader
+from memories.models import AppendOnly, AuditEvent, Budget, Job, Memory, Price, Reader
 from memories.models.ingest.people import BY_SLACK
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import InvalidSetting
@@ -171,12 +171,12 @@ class TestPrices:
         assert (Price.objects.count(), recorded()) == (0, [])
 
 
-class TestCaps:
+class TestBudgets:
     def waiting(self, workspace, **given):
         memory = Memory.objects.of_channel(
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
-        values = {"fault": "over_cap", "retry_at": timezone.now(), "state": "waiting"} | given
+        values = {"fault": "over_budget", "retry_at": timezone.now(), "state": "waiting"} | given
         return make_job(memory=memory, **values)
 
     def waiting_ids(self):
@@ -184,16 +184,16 @@ class TestCaps:
 
     def test_a_change_releases_only_the_jobs_that_wait_for_it(self):
         ours, theirs = WorkspaceFactory(), WorkspaceFactory()
-        capped = self.waiting(ours)
+        over_budget = self.waiting(ours)
         others = {
             self.waiting(theirs).pk,
             self.waiting(ours, fault="timeout").pk,
             self.waiting(ours, state="dead").pk,
         }
-        assert self.waiting_ids() == {capped.pk, *others}
-        Cap.objects.change(ours, "day", tokens=10, by=None)
+        assert self.waiting_ids() == {over_budget.pk, *others}
+        Budget.objects.change(ours, "day", tokens=10, by=None)
         assert self.waiting_ids() == others
-        Cap.objects.change(None, "month", tokens=10, by=None)
+        Budget.objects.change(None, "month", tokens=10, by=None)
         assert len(self.waiting_ids()) == 2
 
     def test_a_price_releases_jobs_that_had_no_price(self):
@@ -201,12 +201,12 @@ class TestCaps:
         Price.objects.change("tiny", Decimal(1), Decimal(1), by=None)
         assert self.waiting_ids() == set()
 
-    def test_omitted_limits_stay_and_a_cap_without_limits_is_removed(self):
+    def test_omitted_limits_stay_and_a_budget_without_limits_is_removed(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
 
         def change(**limits):
-            cap = Cap.objects.change(workspace, "day", by=user, **limits)
-            return cap and cap.limits
+            budget = Budget.objects.change(workspace, "day", by=user, **limits)
+            return budget and budget.limits
 
         assert change(tokens=1000) == {"tokens": 1000, "money": None}
         assert change(money=Decimal("2.5")) == {"tokens": 1000, "money": "2.50"}
@@ -214,7 +214,7 @@ class TestCaps:
         assert change(tokens=None) == {"tokens": None, "money": "2.50"}
         assert change(money=None) is None
         assert change(tokens=None, money=None) is None
-        assert not Cap.objects.exists()
+        assert not Budget.objects.exists()
         assert recorded() == [("anna", "cap", "team", "day")] * 4
         last = AuditEvent.objects.first()
         assert last.details == {
@@ -234,8 +234,8 @@ class TestCaps:
     )
     def test_an_invalid_value_saves_nothing(self, period, limits):
         with pytest.raises(ValidationError):
-            Cap.objects.change(None, period, by=None, **limits)
-        assert (Cap.objects.count(), recorded()) == (0, [])
+            Budget.objects.change(None, period, by=None, **limits)
+        assert (Budget.objects.count(), recorded()) == (0, [])
 
 
 def test_no_text_of_messages_or_memories_is_in_it():

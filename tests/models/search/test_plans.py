@@ -120,14 +120,14 @@ COUNTED = (dead_jobs, quarantined_lines)
 VIEWS = ("notes-index", "jobs-index", "catch_up-index", "context-index", "costs-index")
 
 
-def over_cap(reader: Reader) -> QuerySet[Job]:
-    return Job.objects.over_cap().filter(retry_at__gt=timezone.now())
+def over_budget(reader: Reader) -> QuerySet[Job]:
+    return Job.objects.over_budget().filter(retry_at__gt=timezone.now())
 
 
 PRIVATE = {"message_private", "message_private_in_segment", "message_private_in_thread"}
 # PostgreSQL chooses one of these by its latest statistics.
 JOBS = {
-    "job_over_cap",
+    "job_over_budget",
     "job_state",
     "job_unfinished",
     "memories_job_memory_id_49198924",
@@ -141,7 +141,7 @@ JOBS = {
     [
         (dead_jobs, "memories_message", PRIVATE),
         (dead_jobs, "memories_job", JOBS),
-        (over_cap, "memories_job", JOBS),
+        (over_budget, "memories_job", JOBS),
     ],
 )
 def test_a_count_of_each_page_uses_its_indexes(

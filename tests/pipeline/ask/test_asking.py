@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memories.llm import ModelSummariser
-from memories.models import Cap, Endpoint, Message, ModelCall, Person, Reader, Workspace
+from memories.models import Budget, Endpoint, Message, ModelCall, Person, Reader, Workspace
 from memories.pipeline.ask.asking import ask
 from memories.pipeline.ask.passages import find_passages
 from memories.pipeline.search import indexing
@@ -165,7 +165,7 @@ def test_without_an_answer_of_the_model_the_texts_remain(
 def test_without_a_server_or_a_budget_the_texts_remain(workspace: Workspace) -> None:
     reader, model = Reader.public(MONDAY), _unreachable_model()
     assert ask(QUESTION, workspace, reader, MONDAY, model).has_failed
-    Cap.objects.create(workspace=workspace, period="day", tokens=1)
+    Budget.objects.create(workspace=workspace, period="day", tokens=1)
     answer = ask(QUESTION, workspace, reader, MONDAY, model)
     assert answer.has_failed and answer.sentences is None and answer.passages
     assert ModelCall.objects.count() == 1

@@ -1,4 +1,4 @@
-"""Reservations of model calls under caps, and their settlement."""
+"""Reservations of model calls under budgets, and their settlement."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,7 +8,7 @@ from django.conf import settings
 
 from memories.models import (
     Backfill,
-    Cap,
+    Budget,
     Channel,
     Endpoint,
     Job,
@@ -17,7 +17,7 @@ from memories.models import (
     Price,
     Workspace,
 )
-from memories.pipeline.costs.spending import CallBudget, Refused
+from memories.pipeline.costs.spending import CallLedger, Refused
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import SummariserError, Usage
 from tests.factories import ChannelFactory, make_call, make_job
@@ -41,8 +41,8 @@ def channel() -> Channel:
     return ChannelFactory()
 
 
-def budget_of(workspace: Workspace) -> CallBudget:
-    return CallBudget(workspace, NamedSummariser())  # type: ignore[arg-type]
+def ledger_of(workspace: Workspace) -> CallLedger:
+    return CallLedger(workspace, NamedSummariser())  # type: ignore[arg-type]
 
 
 def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
@@ -53,7 +53,7 @@ def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
 
 
 def reserve(channel: Channel, now: datetime = NOON, **values: object) -> ModelCall | Refused | None:
-    return budget_of(channel.workspace).reserve(claimed(channel, now, **values), BOUND, now)
+    return ledger_of(channel.workspace).reserve(claimed(channel, now, **values), BOUND, now)
 
 
 def test_the_upper_bound_is_counted_before_the_call(channel: Channel) -> None:
@@ -68,9 +68,9 @@ def test_the_upper_bound_is_counted_before_the_call(channel: Channel) -> None:
 def test_a_call_is_settled_once_with_its_usage(channel: Channel) -> None:
     Price.objects.create(model="tiny", input_price=2, output_price=8)
     call = reserve(channel)
-    budget = budget_of(channel.workspace)
-    budget.settle(call, Usage(900, 50, 1), BOUND, NOON)
-    budget.settle(call, Usage(1, 1, 1), BOUND, NOON)
+    ledger = ledger_of(channel.workspace)
+    ledger.settle(call, Usage(900, 50, 1), BOUND, NOON)
+    ledger.settle(call, Usage(1, 1, 1), BOUND, NOON)
     call.refresh_from_db()
     assert (call.tokens, call.micros, call.requests) == (950, 2_200, 1)
     assert ModelCall.objects.committed() == (950, 2_200)
@@ -79,54 +79,54 @@ def test_a_call_is_settled_once_with_its_usage(channel: Channel) -> None:
 def test_a_model_without_a_price_has_unpriced_tokens(channel: Channel) -> None:
     call = reserve(channel)
     assert call.micros is None
-    budget_of(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    ledger_of(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
     assert ModelCall.objects.get().micros is None
 
 
 def test_the_worst_ratio_is_the_factor_of_the_next_bound(channel: Channel) -> None:
     call = reserve(channel)
-    budget_of(channel.workspace).settle(call, Usage(2_000, 50, 1), BOUND, NOON)
+    ledger_of(channel.workspace).settle(call, Usage(2_000, 50, 1), BOUND, NOON)
     assert Endpoint.objects.get().worst_ratio == 2.0
     assert reserve(channel).tokens == 2_300
-    budget_of(channel.workspace).settle(reserve(channel), Usage(10, 5, 1), BOUND, NOON)
+    ledger_of(channel.workspace).settle(reserve(channel), Usage(10, 5, 1), BOUND, NOON)
     assert Endpoint.objects.get().worst_ratio == 2.0, "the worst, not the last"
 
 
 @pytest.mark.parametrize("scope", ["workspace", "installation"])
 @pytest.mark.parametrize("limit", [{"tokens": 2 * RESERVED}, {"money": Decimal("0.01")}])
-def test_a_cap_is_never_exceeded(channel: Channel, scope: str, limit: dict[str, object]) -> None:
+def test_a_budget_is_never_exceeded(channel: Channel, scope: str, limit: dict[str, object]) -> None:
     Price.objects.create(model="tiny", input_price=2, output_price=8)  # $0.005 each
     workspace = channel.workspace if scope == "workspace" else None
-    Cap.objects.create(workspace=workspace, period="day", **limit)
+    Budget.objects.create(workspace=workspace, period="day", **limit)
     for _ in range(2):
         call = reserve(channel)
         assert isinstance(call, ModelCall)
         lose_reply(call)
     refused = reserve(channel)
     assert isinstance(refused, Refused)
-    assert (refused.why, refused.stops_pass) == ("over_cap", False)
+    assert (refused.why, refused.stops_pass) == ("over_budget", False)
     assert refused.until == datetime(2026, 2, 1, tzinfo=UTC)
     elsewhere = reserve(ChannelFactory())
     assert isinstance(elsewhere, ModelCall if workspace else Refused)
 
 
 def test_unused_tokens_are_free_again(channel: Channel) -> None:
-    Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
+    Budget.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
     call = reserve(channel)
     assert isinstance(reserve(channel), Refused)
     error = SummariserError("server_error", "no")
-    budget_of(channel.workspace).record_failure(call, error, NOON)
+    ledger_of(channel.workspace).record_failure(call, error, NOON)
     assert isinstance(reserve(channel), ModelCall)
 
 
 def lose_reply(call: ModelCall) -> None:
     assert call.workspace is not None
     error = SummariserError("timeout", "no", may_be_charged=True)
-    budget_of(call.workspace).record_failure(call, error, NOON)
+    ledger_of(call.workspace).record_failure(call, error, NOON)
 
 
 def test_a_lost_reply_still_counts(channel: Channel) -> None:
-    Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
+    Budget.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
     call = reserve(channel)
     assert isinstance(call, ModelCall)
     lose_reply(call)
@@ -138,18 +138,18 @@ def test_a_job_behind_a_running_call_waits_for_the_call_and_not_for_the_period(
     channel: Channel, period: str
 ) -> None:
     """The running call may use a part of its reservation. A call whose worker died keeps it all."""
-    Cap.objects.create(workspace=channel.workspace, period=period, tokens=2 * RESERVED - 1)
+    Budget.objects.create(workspace=channel.workspace, period=period, tokens=2 * RESERVED - 1)
     running, job = reserve(channel), claimed(channel)
     assert isinstance(running, ModelCall)
-    refused = budget_of(channel.workspace).reserve(job, BOUND, NOON)
+    refused = ledger_of(channel.workspace).reserve(job, BOUND, NOON)
     soon = NOON + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     assert isinstance(refused, Refused) and refused.until == soon
     job.refresh_from_db()
-    assert (job.state, job.fault, job.retry_at) == ("waiting", "over_cap", soon)
+    assert (job.state, job.fault, job.retry_at) == ("waiting", "over_budget", soon)
     after_lease = NOON + LEASE + timedelta(seconds=1)
     refused = reserve(channel, after_lease)
     assert isinstance(refused, Refused) and refused.until == datetime(2026, 2, 1, tzinfo=UTC)
-    budget_of(channel.workspace).settle(running, Usage(900, 100, 1), BOUND, after_lease)
+    ledger_of(channel.workspace).settle(running, Usage(900, 100, 1), BOUND, after_lease)
     assert isinstance(reserve(channel, after_lease), ModelCall)
 
 
@@ -159,7 +159,7 @@ def test_a_job_behind_a_running_call_without_a_job_waits_for_the_call(
 ) -> None:
     """A question or a probe has no lease, so it counts as running for the time of one."""
     workspace = channel.workspace if scope == "workspace" else None
-    Cap.objects.create(workspace=workspace, period="month", tokens=2 * RESERVED - 1)
+    Budget.objects.create(workspace=workspace, period="month", tokens=2 * RESERVED - 1)
     at = {"began_at": NOON, "day": NOON.date()}
     call = make_call(job=None, workspace=workspace, fence=0, tokens=RESERVED, **at)
     after_lease = NOON + LEASE + timedelta(seconds=1)
@@ -177,7 +177,7 @@ def test_a_job_behind_a_running_call_without_a_job_waits_for_the_call(
     [("day", datetime(2026, 2, 1, tzinfo=UTC)), ("month", datetime(2026, 2, 1, tzinfo=UTC))],
 )
 def test_a_new_period_begins_at_zero(channel: Channel, period: str, free_from: datetime) -> None:
-    Cap.objects.create(workspace=channel.workspace, period=period, tokens=RESERVED)
+    Budget.objects.create(workspace=channel.workspace, period=period, tokens=RESERVED)
     reserve(channel)
     refused = reserve(channel, free_from - timedelta(seconds=1))
     assert isinstance(refused, Refused)
@@ -186,13 +186,13 @@ def test_a_new_period_begins_at_zero(channel: Channel, period: str, free_from: d
 
 
 def test_a_month_counts_its_earlier_days(channel: Channel) -> None:
-    Cap.objects.create(workspace=channel.workspace, period="month", tokens=RESERVED)
+    Budget.objects.create(workspace=channel.workspace, period="month", tokens=RESERVED)
     reserve(channel, NOON - timedelta(days=20))
     assert isinstance(reserve(channel), Refused)
 
 
-def test_a_cap_in_dollars_refuses_a_model_without_a_price(channel: Channel) -> None:
-    Cap.objects.create(workspace=None, period="month", money=1_000)
+def test_a_budget_in_dollars_refuses_a_model_without_a_price(channel: Channel) -> None:
+    Budget.objects.create(workspace=None, period="month", money=1_000)
     refused = reserve(channel)
     assert isinstance(refused, Refused)
     assert "price" in refused.text
@@ -213,7 +213,7 @@ def test_a_worker_that_lost_its_lease_reserves_nothing(channel: Channel) -> None
     job = claimed(channel)
     later = NOON + LEASE + timedelta(seconds=1)
     assert Job.objects.get(pk=job.pk).claim(later, LEASE)
-    refused = budget_of(channel.workspace).reserve(job, BOUND, later)
+    refused = ledger_of(channel.workspace).reserve(job, BOUND, later)
     assert isinstance(refused, Refused)
     assert refused.why == "lost"
     assert not ModelCall.objects.exists()
@@ -222,10 +222,10 @@ def test_a_worker_that_lost_its_lease_reserves_nothing(channel: Channel) -> None
 def test_the_offline_summariser_reserves_nothing(channel: Channel) -> None:
     from memories.llm import OfflineSummariser
 
-    Cap.objects.create(workspace=None, period="day", tokens=0)
-    budget = CallBudget(channel.workspace, OfflineSummariser())
-    assert budget.reserve(claimed(channel), BOUND, NOON) is None
-    assert budget.find_refusal(NOON) is None
+    Budget.objects.create(workspace=None, period="day", tokens=0)
+    ledger = CallLedger(channel.workspace, OfflineSummariser())
+    assert ledger.reserve(claimed(channel), BOUND, NOON) is None
+    assert ledger.find_refusal(NOON) is None
     assert not Endpoint.objects.exists()
 
 
@@ -233,7 +233,7 @@ def test_an_open_call_keeps_its_price_after_the_price_is_removed(channel: Channe
     price = Price.objects.create(model="tiny", input_price=2, output_price=8)
     call = reserve(channel)
     price.remove(by=None)
-    budget_of(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    ledger_of(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
     assert ModelCall.objects.committed()[1] >= 2_200
 
 
@@ -245,8 +245,8 @@ def test_another_model_of_the_family_has_no_price() -> None:
 
 def test_a_reply_to_an_earlier_call_does_not_end_a_rate_limit(channel: Channel) -> None:
     earlier, limited = reserve(channel), reserve(channel)
-    budget = budget_of(channel.workspace)
+    ledger = ledger_of(channel.workspace)
     error = SummariserError("rate_limited", "wait", retry_after=90)
-    budget.record_failure(limited, error, NOON)
-    budget.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
-    assert budget.find_refusal(NOON + timedelta(seconds=60)) is not None
+    ledger.record_failure(limited, error, NOON)
+    ledger.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
+    assert ledger.find_refusal(NOON + timedelta(seconds=60)) is not None

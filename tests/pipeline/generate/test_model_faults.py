@@ -14,7 +14,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
-from memories.models import AuditEvent, Cap, Channel, Endpoint, Job, Memory, ModelCall, Workspace
+from memories.models import AuditEvent, Budget, Channel, Endpoint, Job, Memory, ModelCall, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.report import Report
 from memories.rules.generate.circuit_breaker import MAX_FAILURES
@@ -518,7 +518,7 @@ def test_all_jobs_are_done_after_an_outage_of_an_hour(
 ) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = 2
     channel = crowd(3, messages=1)
-    cap = Cap.objects.create(period=Cap.Period.MONTH, tokens=100_000)
+    budget = Budget.objects.create(period=Budget.Period.MONTH, tokens=100_000)
     model.summariser._timeout = 0.2
     model.reply = outage
     clock.passes(channel, model, minutes=60, step=10)
@@ -531,8 +531,8 @@ def test_all_jobs_are_done_after_an_outage_of_an_hour(
     assert not Job.objects.unfinished().exists()
     assert not Job.objects.filter(state="dead").exists()
     assert [short(row).head for row in channel.workspace.channels.all()] == [1, 1, 1]
-    tokens, _micros = ModelCall.objects.counting_against(cap, timezone.now().date()).committed()
-    assert tokens <= cap.tokens
+    tokens, _micros = ModelCall.objects.counting_against(budget, timezone.now().date()).committed()
+    assert tokens <= budget.tokens
 
 
 @pytest.mark.slow
@@ -582,8 +582,8 @@ def test_a_reasoning_model_gets_tokens_for_its_reasoning(
 def test_tokens_for_reasoning_are_reserved(
     channel: Channel, httpserver: HTTPServer, thinker: ModelSummariser
 ) -> None:
-    Cap.objects.create(period=Cap.Period.DAY, tokens=1_600)
+    Budget.objects.create(period=Budget.Period.DAY, tokens=1_600)
     report = run_pass(channel.workspace, NOW, thinker)
-    assert [refusal["why"] for refusal in report.refusals] == ["over_cap"]
+    assert [refusal["why"] for refusal in report.refusals] == ["over_budget"]
     assert len(httpserver.log) == 1
     assert ModelCall.objects.get().tokens == 107

@@ -17,8 +17,8 @@ from werkzeug import Request, Response
 
 from memories import tasks
 from memories.llm import ModelSummariser
-from memories.models import Cap, Endpoint, Job, ModelCall
-from memories.pipeline.costs.spending import CallBudget, CallRefused
+from memories.models import Budget, Endpoint, Job, ModelCall
+from memories.pipeline.costs.spending import CallLedger, CallRefused
 from memories.pipeline.generate.probing import needs_probe, probe_model
 from memories.pipeline.locks import lock_probe
 from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
@@ -105,14 +105,14 @@ def test_a_model_that_cannot_write_operations_only_adds(
 ) -> None:
     model = Model(httpserver, answers).summariser
     probe_model(model)
-    budget = CallBudget(WorkspaceFactory(), model)
+    ledger = CallLedger(WorkspaceFactory(), model)
     job = Job()
     merge = long(existing=memory("old"), additions=added("new", first=2), operations=True)
-    assert budget.form_for(job, merge) == form
-    assert budget.form_for(job, replace(merge, operations=False)) == PromptForm.FULL
-    assert budget.form_for(job, short(messages("hello"))) == PromptForm.FULL
+    assert ledger.form_for(job, merge) == form
+    assert ledger.form_for(job, replace(merge, operations=False)) == PromptForm.FULL
+    assert ledger.form_for(job, short(messages("hello"))) == PromptForm.FULL
     job.form = PromptForm.FULL  # after a bad answer in the other one
-    assert budget.form_for(job, merge) == PromptForm.FULL
+    assert ledger.form_for(job, merge) == PromptForm.FULL
 
 
 @pytest.mark.parametrize(("reads", "tries"), [(0, 1), (1, 2), (2, 3)])
@@ -133,7 +133,7 @@ def test_the_input_is_split_for_a_model_that_reads_less(
     findings = probe_model(model)
     assert findings.context_tokens == build_long_prompt(LONG_PROMPT_LINES[reads]).tokens
     assert ModelCall.objects.count() == 3 + tries
-    limit = CallBudget(WorkspaceFactory(), model).input_limit
+    limit = CallLedger(WorkspaceFactory(), model).input_limit
     assert limit == (findings.context_tokens if reads else None)
     many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
     request = replace(short(many), input_limit=limit)
@@ -189,8 +189,8 @@ def test_another_key_of_the_same_model_copies_the_findings(httpserver: HTTPServe
     assert second.form == PromptForm.SIMPLE and second.probed_at is not None
 
 
-def test_a_cap_refuses_a_probe(httpserver: HTTPServer) -> None:
-    Cap.objects.create(period=Cap.Period.DAY, tokens=100)
+def test_a_budget_refuses_a_probe(httpserver: HTTPServer) -> None:
+    Budget.objects.create(period=Budget.Period.DAY, tokens=100)
     with pytest.raises(CallRefused):
         probe_model(Model(httpserver, GOOD).summariser)
     assert httpserver.log == [] and Endpoint.objects.get().probed_at is None

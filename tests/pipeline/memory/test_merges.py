@@ -92,8 +92,8 @@ def test_a_failed_channel_does_not_block_the_workspace_memory(channel, monkeypat
 
 
 @pytest.mark.slow
-def test_a_job_over_its_cap_blocks_no_merges(workspace, channel):
-    """The first segment waits for its cap. The second one has a reply and waits for the first."""
+def test_a_job_over_its_budget_blocks_no_merges(workspace, channel):
+    """The first segment waits for its budget. The second one has a reply and waits for the first."""
     talk(channel, 10, MONDAY)
     talk(channel, 10, MONDAY + timedelta(days=1))
     second = remembering(workspace)
@@ -102,7 +102,7 @@ def test_a_job_over_its_cap_blocks_no_merges(workspace, channel):
     plan_channel(channel.pk, now)
     until = timezone.now() + timedelta(days=20)
     first = short(channel).jobs.order_by("segment__number").first()
-    Job.objects.filter(pk=first.pk).update(retry_at=until, fault="over_cap")
+    Job.objects.filter(pk=first.pk).update(retry_at=until, fault="over_budget")
     for _ in range(3):
         run_pass(workspace, now, Scribe())
     assert workspace_memory(second).head == 1

@@ -37,7 +37,7 @@ from memories.models import (
     AuditEvent,
     Backfill,
     BackfillChannel,
-    Cap,
+    Budget,
     ChannelPreference,
     ChannelSync,
     Digest,
@@ -127,7 +127,7 @@ def everything() -> Memory:
     )
     make_call(job=job, tokens=2**40)
     Price.objects.create(model="tiny", input_price=Decimal("0.1"), output_price=Decimal("0.3"))
-    Cap.objects.create(workspace=workspace, period=Cap.Period.DAY, tokens=5)
+    Budget.objects.create(workspace=workspace, period=Budget.Period.DAY, tokens=5)
     Endpoint.objects.create(fingerprint="f", name="tiny", worst_ratio=1.1, fault_text=HARD)
     AuditEvent.objects.record("settings", by=user, workspace=workspace, what=HARD)
     note = NoteFactory(workspace=workspace, content=HARD, author=user)

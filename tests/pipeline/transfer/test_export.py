@@ -507,7 +507,7 @@ LEFT_OUT = {
     # Row ids belong to one database. Files and folders replace these relations.
     *{f"{m.__name__}.{name}" for m in MODELS for name in ("id", "workspace", "memory")},
     *("Message.channel", "ChannelMember.channel", "Line.version", "BackfillChannel.backfill"),
-    *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
+    *("JobInput.job", "Line.position", "Backfill.finished", "Budget.period"),
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
     # The rows that this installation had at a past time.
@@ -523,7 +523,7 @@ LEFT_OUT = {
     *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
     "Job.input_key",  # computed again, see job_keys.py
     "MemoryVersion.content",  # the text behind the front
-    *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
+    *("Budget.tokens", "Budget.money", "Member.user", "Member.role"),  # in workspace.json
     *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
     *("JobInput.version", "JobInput.revision"),
     "Note.revision",  # of one database: what an open form was based on

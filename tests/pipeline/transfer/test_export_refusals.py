@@ -76,7 +76,7 @@ BAD = [
     (list_also("../../evil", b"x"), "evil: does not belong"),
     (put("manifest.json", b"[]"), "manifest.json: this is no export"),
     (put("manifest.json", b"\xff"), "manifest.json: is not UTF-8"),
-    (replace("manifest.json", b'_version": 2', b'_version": 5'), "is of version 5"),
+    (replace("manifest.json", b'_version": 3', b'_version": 5'), "is of version 5"),
     (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: differ from"),
     (put("people.jsonl", b"{}\n"), "people.jsonl, line 1: has no 'slack_id'"),
     (put("people.jsonl", b"\xff\n"), "people.jsonl, line 1: is not UTF-8"),

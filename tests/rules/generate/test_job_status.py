@@ -7,7 +7,7 @@ import pytest
 
 from memories.rules.generate.circuit_breaker import CircuitBreaker, Refusal
 from memories.rules.generate.job_status import (
-    OVER_CAP,
+    OVER_BUDGET,
     Blocker,
     Status,
     WaitReason,
@@ -28,7 +28,7 @@ LATE, PAUSED = {"retry_at": SOON}, {"backfill_state": "paused"}
         ("waiting", {}, WaitReason.TURN, Status.QUEUED),
         ("waiting", LATE, WaitReason.LATER, Status.WAITING),
         ("waiting", {"retry_at": PAST}, WaitReason.TURN, Status.QUEUED),
-        ("waiting", LATE | {"fault": OVER_CAP}, WaitReason.CAP, Status.WAITING),
+        ("waiting", LATE | {"fault": OVER_BUDGET}, WaitReason.BUDGET, Status.WAITING),
         ("waiting", {"backfill_state": "running"}, WaitReason.TURN, Status.QUEUED),
         ("waiting", PAUSED, WaitReason.BACKFILL, Status.PAUSED),
         ("waiting", LATE | PAUSED, WaitReason.BACKFILL, Status.PAUSED),
@@ -55,7 +55,7 @@ def test_wait_reason_and_status_of_a_job(
 
 
 @pytest.mark.parametrize(
-    ("breaker", "capped_until", "expected"),
+    ("breaker", "over_budget_until", "expected"),
     [
         (None, None, None),
         (CircuitBreaker(), None, None),
@@ -81,13 +81,13 @@ def test_wait_reason_and_status_of_a_job(
             SOON,
             Blocker(Refusal.NEEDS_PERSON, "forbidden"),
         ),
-        (CircuitBreaker(), SOON, Blocker(OVER_CAP, "", SOON)),
-        (CircuitBreaker(retry_at=MOMENT), SOON, Blocker(OVER_CAP, "", SOON)),
+        (CircuitBreaker(), SOON, Blocker(OVER_BUDGET, "", SOON)),
+        (CircuitBreaker(retry_at=MOMENT), SOON, Blocker(OVER_BUDGET, "", SOON)),
         (CircuitBreaker(), PAST, None),
     ],
 )
-def test_find_blocker(breaker, capped_until, expected) -> None:
-    assert find_blocker(breaker, capped_until, NOW) == expected
+def test_find_blocker(breaker, over_budget_until, expected) -> None:
+    assert find_blocker(breaker, over_budget_until, NOW) == expected
 
 
 def test_only_a_job_that_is_done_has_errors() -> None:

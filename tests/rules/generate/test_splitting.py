@@ -172,7 +172,7 @@ def test_the_bound_of_calls(whole: Request, strategy: RequestStrategy, calls: in
 
 
 def test_the_bound_of_a_split_is_below_six_times_the_whole() -> None:
-    """A far larger bound would exceed caps that the calls keep."""
+    """A far larger bound would exceed budgets that the calls keep."""
     whole = short(messages(*["word " * 40] * 50))
     assert (
         upper_bound(whole, RequestStrategy.SPLIT).tokens

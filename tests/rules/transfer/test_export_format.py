@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.models import Cap, Note, NoteVersion
+from memories.models import Budget, Note, NoteVersion
 from memories.pipeline.transfer.export.schemas import VERSION, column_check
 from memories.rules.transfer import export_format
 from memories.rules.transfer.export_format import format_version, parse_version
@@ -29,7 +29,7 @@ MOMENT, DAY = (
     column_check(model._meta.get_field(name))
     for model, name in ((NoteVersion, "written_at"), (Note, "date"))
 )
-AMOUNT = column_check(Cap._meta.get_field("money"))
+AMOUNT = column_check(Budget._meta.get_field("money"))
 COUNT = integer(0, 2**31 - 1)
 STORABLE = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
 FRONT = {

@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import AuditEvent, Cap, ModelCall, ModelServer, Price, User, Workspace
+from memories.models import AuditEvent, Budget, ModelCall, ModelServer, Price, User, Workspace
 from memories.pipeline.access.first_account import setup_token
 from memories.pipeline.generate.probing import configured_model
 from memories.rules.safety.encryption import new_key
@@ -146,8 +146,8 @@ def test_a_refusal_of_the_model_is_explained(boss: Client, named: FakeEndpoint) 
     assert ModelCall.objects.get().fault == "unauthorised"
 
 
-def test_a_used_up_cap_prevents_the_model_test(boss: Client, named: FakeEndpoint) -> None:
-    Cap.objects.create(period="day", tokens=0)
+def test_a_used_up_budget_prevents_the_model_test(boss: Client, named: FakeEndpoint) -> None:
+    Budget.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "budget reached" in part and not ModelCall.objects.exists() and not named.requests
 

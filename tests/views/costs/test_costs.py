@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memories.models import Cap
+from memories.models import Budget
 from tests.factories import ChannelFactory, make_thread_memory
 from tests.views.conftest import Cast, assert_same_queries
 from tests.views.generate.test_jobs import call, job
@@ -88,9 +88,9 @@ def test_older_days_are_not_of_this_month(spent: Cast) -> None:
     assert "ancient" not in text and "$9" not in text and "$11" not in text
 
 
-def test_caps(spent: Cast) -> None:
-    Cap.objects.change(spent.workspace, "month", tokens=10_000, money=Decimal(5), by=None)
-    Cap.objects.change(None, "day", tokens=1_000_000, money=None, by=None)
+def test_budgets(spent: Cast) -> None:
+    Budget.objects.change(spent.workspace, "month", tokens=10_000, money=Decimal(5), by=None)
+    Budget.objects.change(None, "day", tokens=1_000_000, money=None, by=None)
     text = page(spent)
     assert "120 of 10,000 tokens" in text and "$2.50 of $5.00" in text
     assert "120 of 1,000,000 tokens" in text and 'value="50"' in text

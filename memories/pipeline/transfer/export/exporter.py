@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from memories.models import (
     BackfillChannel,
-    Cap,
+    Budget,
     ChannelMember,
     Message,
     NoteVersion,
@@ -101,11 +101,11 @@ class Exporter:
     def _workspace(self) -> dict[str, Any]:
         workspace = self.workspace
         members = workspace.members.order_by("pk").values_list("user__username", "role")
-        caps = Cap.objects.filter(workspace=workspace).order_by("pk")
+        budgets = Budget.objects.filter(workspace=workspace).order_by("pk")
         return {
             **{name: getattr(workspace, name) for name in schemas.WORKSPACE.columns},
             "members": [{"user": user, "role": role} for user, role in members],
-            "caps": list(caps.values("period", "tokens", "money")),
+            "budgets": list(budgets.values("period", "tokens", "money")),
         }
 
     def _people(self) -> Iterator[dict[str, Any]]:

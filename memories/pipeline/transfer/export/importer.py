@@ -12,7 +12,7 @@ from django.utils import timezone
 from memories.models import (
     Backfill,
     BackfillChannel,
-    Cap,
+    Budget,
     Channel,
     ChannelMember,
     ChannelSync,
@@ -210,7 +210,7 @@ class Importer:
             except InvalidSetting as error:
                 raise SchemaError(f"settings: {error}") from error
             row["slug"] = slug = slug or row["slug"]
-            self.members, self.caps = row.pop("members"), row.pop("caps")
+            self.members, self.budgets = row.pop("members"), row.pop("budgets")
             if Workspace.objects.filter(slug=slug).exists():
                 raise ArchiveError(
                     f"There is already a workspace {slug}. --workspace imports under another slug."
@@ -226,7 +226,9 @@ class Importer:
     def _create_members(self) -> None:
         workspace = self.workspace
         try:
-            Cap.objects.bulk_create(Cap(workspace=workspace, **cap) for cap in self.caps)
+            Budget.objects.bulk_create(
+                Budget(workspace=workspace, **budget) for budget in self.budgets
+            )
             for member in self.members:
                 user = self.account(member["user"])
                 Member.objects.create(workspace=workspace, user=user, role=member["role"])

@@ -15,7 +15,7 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 
 from memories.models import (
     Backfill,
-    Cap,
+    Budget,
     Channel,
     Job,
     Line,
@@ -131,7 +131,7 @@ WORKSPACE = model_schema(
     *("pass_queued_at", "pass_due_at", "next_sync_at", "listed_at"),  # tasks of the installation
     slug=pattern("[-a-zA-Z0-9_]{1,50}"),
     members=list_of(model_schema(Member, user=text(150, min_length=1))),
-    caps=list_of(model_schema(Cap)),
+    budgets=list_of(model_schema(Budget)),
 )
 PERSON = model_schema(
     Person,
