@@ -33,10 +33,10 @@ def add_once(request: HttpRequest, add: Callable[[], Model]) -> int:
         raise Problem(422, f"Idempotency-Key has more than {LONGEST} characters.")
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     name = f"idempotency-{key.pk}-{sha256(header.encode()).hexdigest()}"
-    digest = sha256(request.path.encode() + b"\n" + request.body).hexdigest()
-    if not cache.add(name, (digest, 0), KEPT_FOR):
-        saved_digest, pk = cache.get(name) or (digest, 0)
-        if saved_digest != digest:
+    request_hash = sha256(request.path.encode() + b"\n" + request.body).hexdigest()
+    if not cache.add(name, (request_hash, 0), KEPT_FOR):
+        saved_hash, pk = cache.get(name) or (request_hash, 0)
+        if saved_hash != request_hash:
             raise Problem(422, "This Idempotency-Key was used for another request.")
         if not pk:
             raise Problem(409, "The first request with this Idempotency-Key is still running.")
@@ -46,5 +46,5 @@ def add_once(request: HttpRequest, add: Callable[[], Model]) -> int:
     except Exception:
         cache.delete(name)
         raise
-    cache.set(name, (digest, pk), KEPT_FOR)
+    cache.set(name, (request_hash, pk), KEPT_FOR)
     return pk

@@ -261,7 +261,7 @@ class Summariser(Protocol):
     """`llm.ModelSummariser` and `llm.OfflineSummariser` implement this."""
 
     name: str  # OFFLINE, or the model's name
-    endpoint: str  # a digest of address, model and key; "" when nothing is called
+    endpoint: str  # an HMAC of address, model and key; "" when nothing is called
     endpoint_name: str  # host and model, for pages
 
     def prompt_version(self, request: Request) -> str:

@@ -117,10 +117,10 @@ def test_the_ledger_records_requests_without_references(model: FakeModel) -> Non
     assert model.stats()["prompt_tokens"] == row.prompt_tokens
 
 
-def test_the_same_question_has_the_same_digest_under_another_key(model: FakeModel) -> None:
+def test_the_same_question_has_the_same_hash_under_another_key(model: FakeModel) -> None:
     for request in (SEGMENT, SEGMENT, MERGE):
         summariser(model).summarise(request)
-    first, second, third = (row.digest for row in model.rows())
+    first, second, third = (row.prompt_hash for row in model.rows())
     assert first == second != third
 
 

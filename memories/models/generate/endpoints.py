@@ -43,7 +43,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
 
 class Endpoint(models.Model):
-    """A model at an address with a key. The fingerprint is a digest of the three.
+    """A model at an address with a key. The fingerprint is an HMAC of the three.
 
     The columns with the names of the fields of `CircuitBreaker` are its state.
     """

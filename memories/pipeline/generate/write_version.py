@@ -33,7 +33,7 @@ from memories.rules.memory.lines import (
     Line,
     MergeResult,
     Origin,
-    digest_of,
+    hash_text,
     merge_lines,
     revise_lines,
     strip_bullet,
@@ -48,7 +48,7 @@ class NeedsApproval(Exception):
 class Approval(NamedTuple):
     """The approval of a proposed text by a person, or of their edit of it: then with ``text``.
 
-    ``shown`` is the digest of the text that the person saw, "" if it is not to be compared.
+    ``shown`` is the hash of the text that the person saw, "" if it is not to be compared.
     """
 
     by: User | None
@@ -274,7 +274,7 @@ def _edited_lines(
     """Return the lines of an approval that changes the proposed ``lines``, else none."""
     if approval is None:
         return []
-    proposed = digest_of("\n".join(line.text for line in lines))
+    proposed = hash_text("\n".join(line.text for line in lines))
     if (approval.shown or approval.text) and proposed != approval.shown:
         raise ChangedSince
     if not approval.text:

@@ -21,8 +21,8 @@ def next_try(tries: int, now: datetime) -> datetime | None:
 def sign(keys: Iterable[bytes], message_id: str, timestamp: int, body: str) -> str:
     """The value of ``webhook-signature``: one signature for each key, separated by spaces."""
     content = f"{message_id}.{timestamp}.{body}".encode()
-    digests = (hmac.new(key, content, hashlib.sha256).digest() for key in keys)
-    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+    signatures = (hmac.new(key, content, hashlib.sha256).digest() for key in keys)
+    return " ".join(f"v1,{base64.b64encode(signature).decode()}" for signature in signatures)
 
 
 def host_of(url: str) -> str:

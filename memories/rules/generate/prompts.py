@@ -140,10 +140,10 @@ def prompt_version(request: Request) -> str:
     texts = prompt_texts.TEXTS[language]
     used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASK_NAMES]
     used += [texts[name] for name in sorted(_possible_tasks(request))]
-    digest = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
+    prompt_hash = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
     kind = "short" if request.memory_type is MemoryType.SHORT_TERM else "long"
     form = "-simple" if request.form is PromptForm.SIMPLE else ""
-    return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{digest}"
+    return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{prompt_hash}"
 
 
 def user_text(request: Request, key: str) -> str:

@@ -112,8 +112,8 @@ def split_text(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if strip_bullet(line)]
 
 
-def digest_of(text: str) -> str:
-    """Return a digest of the lines of a text. A form sends it for the text that it showed."""
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of the lines of a text. A form sends it for the text that it showed."""
     return sha256("\n".join(split_text(text)).encode()).hexdigest()
 
 
