@@ -35,7 +35,7 @@ PERSON = "✎ "
 LONG = 12  # lines from which neighbours share a bullet
 A_FEW = 3  # lines
 MANY = 8  # lines of a memory: to lose most of them is a fault
-LONGEST = 400  # characters of a text that is repeated as it is
+MAX_REPEATED_LENGTH = 400  # characters of a text that is repeated as it is
 TOGETHER = 5  # lines in one bullet: as many as it may cite
 
 # What can go wrong, in the words of the configuration: status and error code, or a spoilt answer.
@@ -111,7 +111,7 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
         full = not groups or len(groups[-1]) >= TOGETHER or len(lines) <= LONG
         if (
             full
-            or _size([*groups[-1], line]) > LONGEST
+            or _size([*groups[-1], line]) > MAX_REPEATED_LENGTH
             or line.text.startswith(PERSON)
             or groups[-1][0].text.startswith(PERSON)
         ):
@@ -144,11 +144,11 @@ def _text_of(group: list[Line], chance: random.Random) -> str:
     """A short text as it is; of a long one, and of several, the words alone, in an order of this
     answer's own: the same long run in two memories would be taken for a leak."""
     text = " ".join(MARK.sub("", line.text.replace(BAD_REF, "")) for line in group)
-    if len(group) == 1 and len(text) <= LONGEST:
+    if len(group) == 1 and len(text) <= MAX_REPEATED_LENGTH:
         return text
     words = list(dict.fromkeys(WORD.findall(text)))
     chance.shuffle(words)
-    return " ".join(words) or text[:LONGEST]
+    return " ".join(words) or text[:MAX_REPEATED_LENGTH]
 
 
 @dataclass

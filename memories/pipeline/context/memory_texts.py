@@ -29,7 +29,7 @@ from memories.rules.memory.identity import (
 from memories.rules.memory.lines import Origin, strip_bullet
 from memories.rules.settings import MemorySettings
 
-MOST_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
+MAX_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
 ARCHIVED = 1_000  # lines of the archive in a context
 
 _KINDS = {MemoryType.LONG_TERM: LONG_TERM, MemoryType.SHORT_TERM: SHORT_TERM}
@@ -117,7 +117,7 @@ def archived_lines(versions: Sequence[Any], at_us: int | None) -> list[Line]:
     With ``at_us`` these are the lines that were archived at that time and still are.
     """
     memories = [x.memory_id for x in versions if x.memory.memory_type == MemoryType.LONG_TERM]
-    rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
+    rows = Line.objects.archived().filter(version__memory__in=memories[:MAX_KEYS])
     if at_us is not None:
         rows = rows.filter(outcome_us__lte=at_us)
     return list(reversed(rows.select_related("version__memory").newest_first()[:ARCHIVED]))

@@ -38,7 +38,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
 from memories.rules.tokens import count_characters, estimate_tokens, tokens_of_counts
 
-MOST_SAMPLES = 24
+MAX_SAMPLES = 24
 AT_ONCE = 2000  # rows read at a time
 
 
@@ -94,7 +94,7 @@ def measure_calls(model: str) -> CallStatistics:
         .filter(pk__in=calls.values("job"))
         .select_related("memory__workspace")
         .prefetch_related(Prefetch("model_calls", queryset=calls))
-        .order_by("-pk")[:MOST_SAMPLES]
+        .order_by("-pk")[:MAX_SAMPLES]
     )
     if not jobs:
         return CallStatistics()

@@ -38,7 +38,7 @@ from memoryhub.failpoints import fail_point
 logger = logging.getLogger(__name__)
 
 SAVE_PAUSES = (0.1, 1.0, 5.0)  # seconds between attempts to save a paid reply
-LONGEST_WAIT = 5.0  # seconds: for a longer pause the pass ends
+MAX_WAIT_SECONDS = 5.0  # for a longer pause the pass ends
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class JobRunner:
         if due is None:
             return False
         pause = (due - now).total_seconds() + 0.001
-        if pause > LONGEST_WAIT or (until is not None and time.monotonic() + pause >= until):
+        if pause > MAX_WAIT_SECONDS or (until is not None and time.monotonic() + pause >= until):
             return False
         time.sleep(pause)
         return True

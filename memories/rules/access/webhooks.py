@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 # The pause after each failed try. A delivery that failed six times ends.
 PAUSES = tuple(timedelta(seconds=n) for n in (30, 300, 1_800, 7_200, 21_600))
-MOST_TRIES = len(PAUSES) + 1
+MAX_TRIES = len(PAUSES) + 1
 
 
 def next_try(tries: int, now: datetime) -> datetime | None:
     """The time of the next try after so many failed ones, None after the last."""
-    return now + PAUSES[tries - 1] if tries < MOST_TRIES else None
+    return now + PAUSES[tries - 1] if tries < MAX_TRIES else None
 
 
 def sign(keys: Iterable[bytes], message_id: str, timestamp: int, body: str) -> str:

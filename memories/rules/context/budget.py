@@ -35,7 +35,7 @@ MESSAGE = "message"
 EARLIER = "earlier_message"
 
 # Shares of the budget, as divisors.
-_LONGEST_UNIT = 4  # a longer unit is shortened
+_UNIT = 4  # a longer unit is shortened
 _PERSONA = 2
 _PROTECTED = 2  # units that people wrote or pinned
 _NEWEST_MESSAGES = 10
@@ -43,7 +43,7 @@ _OWN_LONG_TERM = 5  # the named channel's long-term memory
 
 _QUESTION = 7 / 8  # of the budget, for units about the question
 _ABOUT_QUESTION = 0.15  # least relevance, compared with the most relevant unit
-_SHORTEST_UNIT = 40  # tokens; no unit is shortened below it
+_MIN_UNIT_TOKENS = 40  # no unit is shortened below it
 _FRAME = 40  # tokens of the section titles and the time zone
 _HEADING = 12  # tokens of the heading above the first unit of a group
 _ALIKE_WITH_QUESTION = 0.95  # with a question only repetitions are duplicates
@@ -260,7 +260,7 @@ def _unit(
 
 def _shorten_units(m: Material, budget: int) -> Material:
     """Return the material without units that take more than their share of the budget."""
-    limit = max(budget // _LONGEST_UNIT, _SHORTEST_UNIT)
+    limit = max(budget // _UNIT, _MIN_UNIT_TOKENS)
     facts = dict(m.facts)
 
     def shorten_line(line: str) -> str:
@@ -271,7 +271,7 @@ def _shorten_units(m: Material, budget: int) -> Material:
 
     return replace(
         m,
-        persona=shorten(m.persona, max(budget // _PERSONA, _SHORTEST_UNIT)),
+        persona=shorten(m.persona, max(budget // _PERSONA, _MIN_UNIT_TOKENS)),
         memories=[
             replace(memory, content="\n".join(map(shorten_line, split_text(memory.content))))
             for memory in m.memories

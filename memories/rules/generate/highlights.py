@@ -19,7 +19,7 @@ from memories.rules.salience import Words
 from memories.rules.summariser import MessageLine, Request
 from memories.rules.tokens import estimate_tokens
 
-_LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
+_MAX_BODY_TOKENS = 120  # a longer message is shortened to its first sentences
 _ANSWER_WITHIN = 6  # messages after a question
 _FALLBACK_LINES = 3  # of a conversation without a salient message
 _ANSWER = " → "  # between a question and its answer
@@ -220,14 +220,14 @@ def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Wo
 def _body_of(text: str) -> str:
     """Return a message as one line. A long message is cut after a sentence, and ends with "…"."""
     whole = to_one_line(" ".join(text.split()))
-    if estimate_tokens(whole) <= _LONGEST_BODY:
+    if estimate_tokens(whole) <= _MAX_BODY_TOKENS:
         return whole
     kept = ""
     for sentence in SENTENCE_END.split(text):
-        if kept and estimate_tokens(kept + sentence) > _LONGEST_BODY:
+        if kept and estimate_tokens(kept + sentence) > _MAX_BODY_TOKENS:
             break
         kept = f"{kept} {sentence.strip()}".strip()
-    while estimate_tokens(kept) > _LONGEST_BODY:
+    while estimate_tokens(kept) > _MAX_BODY_TOKENS:
         kept = kept[: len(kept) * 3 // 4]
     return f"{to_one_line(' '.join(kept.split()))} …"
 

@@ -113,7 +113,7 @@ def build_long_prompt(lines: int = LONG_PROMPT_LINES[0]) -> Prompt:
 
 
 # A model that reads this prompt completely gets prompts of full length.
-LONGEST_PROMPT_TOKENS = build_long_prompt().tokens
+LONG_PROMPT_TOKENS = build_long_prompt().tokens
 
 
 def can_cite(reply: Reply, request: Request) -> bool:
