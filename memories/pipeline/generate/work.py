@@ -117,7 +117,7 @@ class JobRunner:
             dead_letter(job, now)
         if any(call.job.workers_lost for call in self.running.values()):
             return
-        if refused := self.budget.find_refusal(now):
+        if refused := self.budget.find_breaker_refusal(now):
             self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
@@ -133,7 +133,7 @@ class JobRunner:
     def _wait_until_due(self, until: float | None) -> bool:
         """Sleep until the next job is due and return True. Return False at once if that is not soon."""
         now = timezone.now()
-        refused = self.budget.find_refusal(now)
+        refused = self.budget.find_breaker_refusal(now)
         due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
