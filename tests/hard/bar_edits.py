@@ -297,7 +297,7 @@ class _Job:
             "superseded": sum(state == Job.State.SUPERSEDED for state in states),
             "proposed": sum(state == Job.State.PROPOSED for state in states),
             "kept": sum(len(version.kept) for version in versions),
-            "put_back": sum(len(version.put_back) for version in versions),
+            "restored": sum(len(version.put_back) for version in versions),
             # What the model wanted to do to lines of people.
             "refused_changes": sum(
                 change.startswith("kept_line: ")

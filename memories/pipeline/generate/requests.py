@@ -263,7 +263,7 @@ class RequestBuilder:
         return [self._reference("workspace memory", memory, output) for memory in memories[:1]]
 
     def _pinned_reference(self, memory: Memory) -> list[Reference]:
-        """Show a rebuild the lines that a person wrote or pinned: they are put back into its text."""
+        """Show a rebuild the lines that a person wrote or pinned: they are restored into its text."""
         pinned = memory.current.protected_lines() if memory.current else []
         text = "\n".join(clean_for_model(line.text) for line in pinned)
         return [Reference("lines that stay", text, same_memory=True)] if pinned else []
