@@ -128,8 +128,8 @@ def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) ->
 
 def _share(groups: Sequence[Group], limit: int) -> list[Any]:
     """Return so many hits in the order of the groups, of each group as many as of another."""
-    places = [(place, i) for i, group in enumerate(groups) for place in range(len(group.rows))]
-    return [groups[i].rows[place] for i, place in sorted((i, p) for p, i in sorted(places)[:limit])]
+    ranks = [(rank, i) for i, group in enumerate(groups) for rank in range(len(group.rows))]
+    return [groups[i].rows[rank] for i, rank in sorted((i, p) for p, i in sorted(ranks)[:limit])]
 
 
 def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Proposal:

@@ -223,7 +223,7 @@ class TestIsolate:
         reply = summarise(REQUEST, summariser, RequestStrategy.ISOLATE)
         assert reply.left_out == (21,)
         assert parse_reply(reply, REQUEST).fault == ""
-        assert reply.calls <= summariser.bound(REQUEST, RequestStrategy.ISOLATE).calls
+        assert reply.calls <= summariser.upper_bound(REQUEST, RequestStrategy.ISOLATE).calls
         assert (
             len(endpoint.requests) == 2 * 5 + 1 + 1
         )  # halves down to one, that one again, combination
@@ -295,7 +295,7 @@ def test_a_stored_reply_may_lack_newer_fields() -> None:
 class TestEndpoint:
     def test_the_offline_summariser_has_no_endpoint(self) -> None:
         offline = OfflineSummariser()
-        assert (offline.endpoint, offline.bound(REQUEST, RequestStrategy.SPLIT)) == (
+        assert (offline.endpoint, offline.upper_bound(REQUEST, RequestStrategy.SPLIT)) == (
             "",
             Usage(0, 0, 0),
         )

@@ -51,7 +51,9 @@ class Prober:
     def _summary(self, request: Request) -> Reply:
         def send(thinking_tokens: int) -> Reply:
             sent = replace(request, thinking_tokens=thinking_tokens)
-            return self._call(self.summariser.bound(sent), lambda: self.summariser.summarise(sent))
+            return self._call(
+                self.summariser.upper_bound(sent), lambda: self.summariser.summarise(sent)
+            )
 
         return self._retry_without_room(send)
 

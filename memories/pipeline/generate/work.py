@@ -47,7 +47,7 @@ class RunningCall:
 
     job: Job
     job_request: JobRequest
-    bound: Usage
+    upper_bound: Usage
     reservation: ModelCall | None
 
 
@@ -162,7 +162,7 @@ class JobRunner:
             thinking_tokens=self.budget.thinking_tokens,
             input_limit=self.budget.input_limit,
         )
-        bound = self.summariser.bound(request, strategy)
+        bound = self.summariser.upper_bound(request, strategy)
         reservation = self.budget.reserve(job, bound, timezone.now())
         if isinstance(reservation, Refused):
             self._handle_refusal(job, reservation)
@@ -238,7 +238,7 @@ class JobRunner:
 
     @transaction.atomic
     def _save_reply(self, call: RunningCall, reply: Reply, usage: Usage) -> bool:
-        self.budget.settle(call.reservation, usage, call.bound, timezone.now())
+        self.budget.settle(call.reservation, usage, call.upper_bound, timezone.now())
         is_saved = call.job.save_reply(reply, call.job_request.sources)
         if not is_saved:  # another worker has the job, but this call is paid too
             call.job.add_usage(usage)

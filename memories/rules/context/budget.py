@@ -138,7 +138,7 @@ class Selection:
             lines = [line for i, line in enumerate(split_text(memory.content)) if i in chosen]
             if lines:
                 memories.append(replace(memory, content="\n".join(lines)))
-        has_workspace = any(x.kind == LONG_TERM and x.place == WORKSPACE for x in memories)
+        has_workspace = any(x.kind == LONG_TERM and x.scope_key == WORKSPACE for x in memories)
         messages = positions.get((MESSAGE, m.channel_id, 0), ())
         earlier = positions.get((EARLIER, "", 0), ())
         return replace(
@@ -220,10 +220,12 @@ def _units(m: Material) -> Iterator[Unit]:
 def _line_units(m: Material, memory: MemoryText) -> Iterator[Unit]:
     if memory.kind == THREAD:
         factor = _OWN_LINE
-    elif memory.place == WORKSPACE:
+    elif memory.scope_key == WORKSPACE:
         factor = _WORKSPACE_LINE
     else:
-        factor = _OWN_LINE if memory.place == m.channel_id or not m.channel_id else _OTHER_CHANNEL
+        factor = (
+            _OWN_LINE if memory.scope_key == m.channel_id or not m.channel_id else _OTHER_CHANNEL
+        )
     if memory.kind == ARCHIVE:
         factor *= _ARCHIVED_LINE
     is_dated = memory.kind == SHORT_TERM and memory.until_us

@@ -234,13 +234,13 @@ def _body_of(text: str) -> str:
 
 def _from_memories(request: Request) -> Iterator[Candidate]:
     """Yield a candidate for each line of a memory. In a merge only lasting lines are salient."""
-    places = [(request.place, request.existing)]
-    places += [(f"{request.place} {added.title}", added.lines) for added in request.additions]
-    for place, lines in places:
+    texts = [(request.scope_name, request.existing)]
+    texts += [(f"{request.scope_name} {added.title}", added.lines) for added in request.additions]
+    for title, lines in texts:
         if request.messages:
             is_salient = salience.is_salient
         else:
-            is_salient = salience.is_marked if _SOCIAL.search(place) else _is_lasting
+            is_salient = salience.is_marked if _SOCIAL.search(title) else _is_lasting
         for line in lines:
             text = to_one_line(line.text)
             body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text

@@ -85,7 +85,7 @@ def build_conversation(*, japanese: bool) -> Request:
         max_tokens=300,
         language="conversation",
         zone="UTC",
-        place="#backups",
+        scope_name="#backups",
         messages=[
             MessageLine(n, _START + timedelta(minutes=n), author, text)
             for n, (author, text) in enumerate(_JAPANESE if japanese else _ENGLISH, 1)

@@ -70,12 +70,12 @@ def _split_merge(request: Request) -> tuple[Request, ...]:
 
     def build_half(pairs: Sequence[tuple[int | None, MemoryLine]]) -> Request:
         additions = [
-            Addition(added.title, [line for place, line in pairs if place == number])
+            Addition(added.title, [line for n, line in pairs if n == number])
             for number, added in enumerate(request.additions)
         ]
         return replace(
             request,
-            existing=[line for place, line in pairs if place is None],
+            existing=[line for n, line in pairs if n is None],
             additions=[added for added in additions if added.lines],
         )
 

@@ -198,8 +198,8 @@ def merge_lines(
         if line.is_protected and words in present:
             kept.append(line.text)
         elif line.is_protected:
-            places = (i for i, row in enumerate(lines, 1) if strip_bullet(row.text) in preceding)
-            lines.insert(max(places, default=0), line)
+            positions = (i for i, row in enumerate(lines, 1) if strip_bullet(row.text) in preceding)
+            lines.insert(max(positions, default=0), line)
             present.add(words)
             restored.append(line.text)
         preceding.add(words)

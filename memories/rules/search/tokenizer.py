@@ -166,7 +166,7 @@ def parse_term(
 
 def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
     """Return where the terms are in the original text, in order and without overlaps."""
-    flat, places = fold(text)
+    flat, offsets = fold(text)
     included = [term for term in terms if not term.excluded]
     matches = [match.span() for term in included for match in re.finditer(term.pattern, flat)]
     if stems := {term.stem for term in included if term.stem}:
@@ -174,7 +174,7 @@ def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
         matches += [
             word.span() for word in words if not stems.isdisjoint({word[0], stem_of(word[0])})
         ]
-    return spans_in_original(matches, places)
+    return spans_in_original(matches, offsets)
 
 
 def matches_terms(tokens: str, terms: Iterable[Term]) -> bool:
