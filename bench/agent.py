@@ -26,7 +26,7 @@ ANSWER = "answer"
 BUDGET = 1_000  # tokens of a context
 # What the model may do first, then, and last.
 STEPS = (["get_context"], [*TOOLS, ANSWER], [ANSWER])
-LONGEST = 1_500  # characters of a search or a fetched text
+MAX_RESULT_LENGTH = 1_500  # characters of a search or a fetched text
 ALONE = (
     "You answer questions of a team that builds the app Kazoe. Now it is {now:%A %d %B %Y}. Answer in one"
     " or two sentences, with the exact names, numbers and dates. Say so if you do not know."
@@ -96,7 +96,7 @@ class Agent:
             given |= {"at": question.at.isoformat(), "budget": BUDGET}
         result = await self.hub.call_tool(step["tool"], given)
         text = "".join(part.text for part in result.content)
-        return text if step["tool"] == "get_context" else text[:LONGEST]
+        return text if step["tool"] == "get_context" else text[:MAX_RESULT_LENGTH]
 
 
 async def measure(limit: int | None) -> None:

@@ -70,8 +70,10 @@ class Recorder:
     def prompt_version(self, request: Request) -> str:
         return self.inner.prompt_version(request)
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
-        return self.inner.bound(request, strategy)
+    def upper_bound(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Usage:
+        return self.inner.upper_bound(request, strategy)
 
     def summarise(
         self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE

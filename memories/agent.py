@@ -192,9 +192,9 @@ def stage(text: str, tags: str, channel: str) -> None:
     first, *lines = text.split("\n")
     title = " ".join(first.split())[:50]
     body = "".join(f"  {line}\n" for line in lines)
-    place = f"- Channel: {channel}\n" if channel else ""
+    channel_line = f"- Channel: {channel}\n" if channel else ""
     date = time.strftime("%Y-%m-%d")
-    entry = f"## {title}\n{place}- Tags: {tags}\n- Date: {date}\n- Content: {first}\n"
+    entry = f"## {title}\n{channel_line}- Tags: {tags}\n- Date: {date}\n- Content: {first}\n"
     with locked(STAGED_FILE):
         before = read_text(STAGED_FILE) or "# Memories\n\n"
         replace(STAGED_FILE, f"{before}{entry}{body}\n")

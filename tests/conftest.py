@@ -30,7 +30,7 @@ from tests.demo.make_demo import MadeDemo, made_demo
 from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.pipeline.metered import Metered
 from tests.processes import clean_environment
-from tests.slack.fake_slack import LEAST_SCOPES, FakeSlack
+from tests.slack.fake_slack import REQUIRED_SCOPES, FakeSlack
 from tests.template import RUN
 
 # Deadlines on a busy machine do not measure the code.
@@ -260,7 +260,7 @@ def bare_slack(settings: Settings) -> Iterator[FakeSlack]:
     """A Slack that holds nothing and grants as few rights as possible."""
     with FakeSlack() as fake:
         settings.SLACK_BASE_URL = fake.url
-        fake.scopes = {*LEAST_SCOPES}
+        fake.scopes = {*REQUIRED_SCOPES}
         yield fake
 
 

@@ -60,7 +60,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def rewrite(path: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
-    """Change the files of an export. ``honest`` updates digests and sizes in the manifest."""
+    """Change the files of an export. ``honest`` updates hashes and sizes in the manifest."""
     files = contents(path)
     change(files)
     if honest and files.get("manifest.json", b"").startswith(b"{"):

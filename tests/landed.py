@@ -1,7 +1,7 @@
 """Note which migrations landed: `python -m tests.landed`, or `make landed`.
 
 A landed migration has run somewhere; editing it would leave that database behind. The list holds
-the digest of each; a change of the models goes into a new migration.
+the SHA-256 of each; a change of the models goes into a new migration.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ def landed() -> dict[str, str]:
     if not LIST.exists():
         return {}
     pairs = (line.split() for line in LIST.read_text().splitlines())
-    return {name: digest for digest, name in pairs}
+    return {name: sha256 for sha256, name in pairs}
 
 
 def main() -> int:
     now, before = present(), landed()
-    edited = [name for name, digest in before.items() if now.get(name) != digest]
+    edited = [name for name, sha256 in before.items() if now.get(name) != sha256]
     if edited:
         print("Edited or gone since they landed:", *edited, file=sys.stderr)
         return 1
-    LIST.write_text("".join(f"{digest}  {name}\n" for name, digest in now.items()))
+    LIST.write_text("".join(f"{sha256}  {name}\n" for name, sha256 in now.items()))
     print(*(f"landed: {name}" for name in now if name not in before), sep="\n")
     return 0
 

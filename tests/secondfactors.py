@@ -21,9 +21,9 @@ SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 def code_of(secret: str = SECRET) -> str:
     """Return the current code of an authenticator app."""
     counter = struct.pack(">Q", int(time.time()) // 30)
-    digest = hmac.new(base64.b32decode(secret), counter, hashlib.sha1).digest()
-    start = digest[-1] & 15
-    number = struct.unpack(">I", digest[start : start + 4])[0] & 0x7FFFFFFF
+    mac = hmac.new(base64.b32decode(secret), counter, hashlib.sha1).digest()
+    start = mac[-1] & 15
+    number = struct.unpack(">I", mac[start : start + 4])[0] & 0x7FFFFFFF
     return f"{number % 1_000_000:06d}"
 
 

@@ -46,7 +46,7 @@ def make_migrated(run: Path) -> None:
     def copy_migrated() -> None:
         kept = ROOT / "var" / "migrated"
         kept.mkdir(parents=True, exist_ok=True)
-        file = kept / f"{digest_of_program()}.sqlite3"
+        file = kept / f"{hash_program()}.sqlite3"
         with (kept / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not file.exists():
@@ -60,13 +60,13 @@ def make_migrated(run: Path) -> None:
     make_once(run, "migrated", copy_migrated if connection.vendor == "sqlite" else migrate)
 
 
-def digest_of_program() -> str:
-    """A digest of the code, the settings and the dependencies, which decide what `migrate` does."""
-    digest = hashlib.sha256(sqlite3.sqlite_version.encode())
+def hash_program() -> str:
+    """A hash of the code, the settings and the dependencies, which decide what `migrate` does."""
+    program_hash = hashlib.sha256(sqlite3.sqlite_version.encode())
     paths = [path for name in ("memories", "memoryhub") for path in (ROOT / name).rglob("*.py")]
     for path in (ROOT / "requirements.lock", *sorted(paths)):
-        digest.update(f"{path}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+        program_hash.update(f"{path}\0".encode() + path.read_bytes())
+    return program_hash.hexdigest()[:16]
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ DJANGOS = {
 MAKERS = {"skipped", "quarantined", "Unreadable"}  # calls that name the reason of an outcome
 OF_ALL_ACTIONS = {"--workspace", "--as", "--format"}
 READ_BY_NEWCOMERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "rules.md"]
-LONGEST_SENTENCE = 30  # words
+MAX_SENTENCE_WORDS = 30
 FOLDERS = ("memories/", "memoryhub/", "templates/", "tests/", "docs/", "bench/", ".ci/")
 
 
@@ -184,7 +184,7 @@ def test_health(client: Client) -> None:
 
 
 def long_sentences(text: str) -> list[str]:
-    return [each for each in sentences(text) if len(each.split()) > LONGEST_SENTENCE]
+    return [each for each in sentences(text) if len(each.split()) > MAX_SENTENCE_WORDS]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

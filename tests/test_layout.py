@@ -64,9 +64,9 @@ ARROWS: dict[str, dict[str, str]] = {
     },
 }
 
-LONGEST_FILE = 400
-LONGEST_FUNCTION = 60
-LONGEST_SENTENCE = 30  # words
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_SENTENCE_WORDS = 30
 
 
 @cache
@@ -210,13 +210,13 @@ def long_functions(tree: ast.AST) -> list[str]:
         f"{node.name}: {lines} lines"
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     ]
 
 
 def test_files_and_functions_are_short() -> None:
     long = {
-        name: [f"{lines} lines"] * (lines > LONGEST_FILE) + long_functions(tree_of(path))
+        name: [f"{lines} lines"] * (lines > MAX_FILE_LINES) + long_functions(tree_of(path))
         for name, path in modules().items()
         for lines in [len(path.read_text().splitlines())]
     }
@@ -232,7 +232,7 @@ def long_sentences(tree: ast.AST) -> list[str]:
         if isinstance(node, kinds)
         for paragraph in (ast.get_docstring(node) or "").split("\n\n")
         for sentence in re.split(r"[.!?:;](?:\s|$)|\n\s*[-*] |\n {2,}", paragraph)
-        if len(sentence.split()) > LONGEST_SENTENCE
+        if len(sentence.split()) > MAX_SENTENCE_WORDS
     ]
 
 
@@ -279,12 +279,12 @@ def test_a_planted_import_without_a_reason_is_seen() -> None:
 
 
 def test_a_planted_long_sentence_is_seen() -> None:
-    words = "word " * LONGEST_SENTENCE
+    words = "word " * MAX_SENTENCE_WORDS
     assert long_sentences(ast.parse(f'"""{words}word."""'))
     assert not long_sentences(ast.parse(f'"""{words}. word."""'))
 
 
 def test_a_planted_long_function_is_seen() -> None:
-    body = "    x = 1\n" * LONGEST_FUNCTION
+    body = "    x = 1\n" * MAX_FUNCTION_LINES
     assert long_functions(ast.parse(f"def f():\n{body}"))
     assert not long_functions(ast.parse("def f():\n    x = 1"))

@@ -13,7 +13,7 @@ from tests.factories import ChannelFactory, UserFactory, make_channel_memory
 
 def test_landed_migrations_are_unedited() -> None:
     now = landed.present()
-    edited = [name for name, digest in landed.landed().items() if now.get(name) != digest]
+    edited = [name for name, sha256 in landed.landed().items() if now.get(name) != sha256]
     assert not edited, "put the change into a new migration"
 
 

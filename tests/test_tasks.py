@@ -22,7 +22,7 @@ from memories.models import (
     Webhook,
     Workspace,
 )
-from memories.models.context.revisions import MOST_ROWS
+from memories.models.context.revisions import MAX_ROWS
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
 from memories.rules.generate.faults import MAX_ATTEMPTS
@@ -80,7 +80,7 @@ def test_a_tick_records_a_heartbeat_and_queues_a_pass(
 
 
 def test_a_tick_prunes_the_revision(talk):
-    Revision.objects.bulk_create(Revision(number=0) for _ in range(MOST_ROWS))
+    Revision.objects.bulk_create(Revision(number=0) for _ in range(MAX_ROWS))
     tasks.tick()
     assert Revision.objects.count() == 1
 

@@ -13,7 +13,7 @@ from memories.admin.audience import ReadOnlyAdmin, user_of
 from memories.models import Job, Member, Proposal, Reader, User
 from memories.models.memory.new_version import number_and_revision
 from memories.pipeline.memory import review
-from memories.rules.memory.lines import digest_of
+from memories.rules.memory.lines import hash_text
 
 WAITING = (Proposal.State.OPEN, Job.State.PROPOSED)
 DECIDED = (
@@ -58,7 +58,7 @@ def text_field(rows: int) -> forms.CharField:
 
 
 class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The proposed ``text`` with its digest, and the version of the memory when the page was opened.
+    """The proposed ``text`` with its hash, and the version of the memory when the page was opened.
 
     Cleaning the form approves the proposal with the text, or rejects it. If somebody else decided
     about it or changed the memory, the form changes nothing. It shows an edited text again.
@@ -81,7 +81,7 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _current_values(self) -> dict[str, Any]:
         based_on, revision = number_and_revision(self.instance.memory.current)
-        shown = digest_of(self.proposed_text())
+        shown = hash_text(self.proposed_text())
         return {"based_on": based_on, "revision": revision, "shown": shown}
 
     def clean(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.errors:
             return cleaned
         text = cleaned["text"] = normalize_newlines(cleaned["text"])
-        self.is_edited = bool(text.strip()) and digest_of(text) != cleaned["shown"]
+        self.is_edited = bool(text.strip()) and hash_text(text) != cleaned["shown"]
         is_approval = "_reject" not in self.data
         if is_approval and self.is_edited and len(text) > self.max_length:
             values = {"n": len(text), "limit": self.max_length}

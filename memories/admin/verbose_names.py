@@ -17,7 +17,7 @@ VERBOSE_NAMES = {
     "decided_by": _("decided by"),
     "fence": _("claim"),
     "job": _("job"),
-    "input_key": _("input digest"),
+    "input_key": _("input hash"),
     "lease_until": _("lease until"),
     "memory": _("memory"),
     "name": _("name"),

@@ -1,6 +1,6 @@
 """The ETags of the API, and the answer 304 to a request whose If-None-Match has one of them.
 
-The ETag of a context is the digest of its text, a dot, and the digest of all that it was built from
+The ETag of a context is the hash of its text, a dot, and the hash of all that it was built from
 (`context_state`). The second part is known before a context is built.
 """
 
@@ -15,7 +15,7 @@ from memoryhub import __version__
 
 
 def context_state(request: HttpRequest, now: datetime) -> str:
-    """Return a digest of the program, the data, the reader, the options and the minute of a context.
+    """Return a hash of the program, the data, the reader, the options and the minute of a context.
 
     The data is that of the moment at which the request was authenticated. So a change during the
     build counts as a later one.
@@ -24,12 +24,12 @@ def context_state(request: HttpRequest, now: datetime) -> str:
     minute = now.replace(second=0, microsecond=0)
     reader, options = key.reader(minute), request.META.get("QUERY_STRING", "")
     built_from = (__version__, key.revision, key.workspace_id, reader, options)
-    return _digest(repr(built_from).encode())
+    return _hash(repr(built_from).encode())
 
 
 def etag_of(content: bytes, state: str) -> str:
     """Return the ETag of an answer, with the state of a context."""
-    return quote_etag(".".join(filter(None, (_digest(content), state))))
+    return quote_etag(".".join(filter(None, (_hash(content), state))))
 
 
 def find_etag_with(request: HttpRequest, state: str) -> str:
@@ -59,5 +59,5 @@ def _parts(etag: str) -> tuple[str, str]:
     return text, state
 
 
-def _digest(content: bytes) -> str:
+def _hash(content: bytes) -> str:
     return sha256(content).hexdigest()[:32]

@@ -11,12 +11,12 @@ from memories.api.problems import Problem
 from memories.models import ApiKey
 
 KEPT_FOR = 24 * 3600  # seconds
-LONGEST = 200  # characters
+MAX_KEY_LENGTH = 200  # characters
 IDEMPOTENCY_PARAMETER = {
     "in": "header",
     "name": "Idempotency-Key",
     "required": False,
-    "schema": {"type": "string", "maxLength": LONGEST},
+    "schema": {"type": "string", "maxLength": MAX_KEY_LENGTH},
     "description": "A repeated request with this key within a day gets the first response again.",
 }
 
@@ -29,14 +29,14 @@ def add_once(request: HttpRequest, add: Callable[[], Model]) -> int:
     header = request.headers.get("Idempotency-Key", "")
     if not header:
         return int(add().pk)
-    if len(header) > LONGEST:
-        raise Problem(422, f"Idempotency-Key has more than {LONGEST} characters.")
+    if len(header) > MAX_KEY_LENGTH:
+        raise Problem(422, f"Idempotency-Key has more than {MAX_KEY_LENGTH} characters.")
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     name = f"idempotency-{key.pk}-{sha256(header.encode()).hexdigest()}"
-    digest = sha256(request.path.encode() + b"\n" + request.body).hexdigest()
-    if not cache.add(name, (digest, 0), KEPT_FOR):
-        saved_digest, pk = cache.get(name) or (digest, 0)
-        if saved_digest != digest:
+    request_hash = sha256(request.path.encode() + b"\n" + request.body).hexdigest()
+    if not cache.add(name, (request_hash, 0), KEPT_FOR):
+        saved_hash, pk = cache.get(name) or (request_hash, 0)
+        if saved_hash != request_hash:
             raise Problem(422, "This Idempotency-Key was used for another request.")
         if not pk:
             raise Problem(409, "The first request with this Idempotency-Key is still running.")
@@ -46,5 +46,5 @@ def add_once(request: HttpRequest, add: Callable[[], Model]) -> int:
     except Exception:
         cache.delete(name)
         raise
-    cache.set(name, (digest, pk), KEPT_FOR)
+    cache.set(name, (request_hash, pk), KEPT_FOR)
     return pk

@@ -49,8 +49,8 @@ READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES = types.ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-MOST_CHANGES = 100
-MOST_SOURCES = 50  # of a version
+MAX_CHANGES = 100
+MAX_SOURCES = 50  # of a version
 
 
 def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str]) -> MCPServer:
@@ -209,7 +209,7 @@ class _Tools:
         url = paths.full_url(reverse("versions-detail", args=[version.pk]))
         all_sources = Message.objects.filter(lines__version=version).distinct()
         readable = readable_messages(reader, key.workspace).filter(pk__in=all_sources.values("pk"))
-        messages = list(readable.in_order()[:MOST_SOURCES])
+        messages = list(readable.in_order()[:MAX_SOURCES])
         sources = serialize.messages_out(messages, key.workspace, reader)
         withheld = all_sources.count() - readable.count()
         metadata = {"lines": lines} | _sources(sources, withheld)
@@ -253,20 +253,20 @@ class _Tools:
         new = lines.filter(version__in=versions.current(), at_us__gt=since_us).in_force()
         # The index gives the latest ones first. So few versions are checked.
         ended = lines.filter(Exists(versions.filter(pk=OuterRef("version")))).ended_after(since_us)
-        changes = [(line.at_us, "", line) for line in new.newest_first()[: MOST_CHANGES + 1]]
+        changes = [(line.at_us, "", line) for line in new.newest_first()[: MAX_CHANGES + 1]]
         changes += [
             (line.outcome_us, "no longer true: ", line)
-            for line in ended.order_by("-outcome_us", "-pk")[: MOST_CHANGES + 1]
+            for line in ended.order_by("-outcome_us", "-pk")[: MAX_CHANGES + 1]
         ]
         changes.sort(key=lambda change: change[0], reverse=True)
         zone = key.workspace.memory_settings.zone
         texts = [
             f"{from_micros(us).astimezone(zone):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
             f" {prefix}{strip_invisible(line.text.removeprefix('- '))}"
-            for us, prefix, line in changes[:MOST_CHANGES]
+            for us, prefix, line in changes[:MAX_CHANGES]
         ]
-        if len(changes) > MOST_CHANGES:
-            texts.append(f"These are the newest {MOST_CHANGES} changes. There are older ones.")
+        if len(changes) > MAX_CHANGES:
+            texts.append(f"These are the newest {MAX_CHANGES} changes. There are older ones.")
         return "\n".join(texts) or "There is nothing new."
 
     def add_note(self, text: str, channel: str = "", source: str = "") -> str:

@@ -13,7 +13,7 @@ from memories.api.auth import key_of, reload_key
 from memories.api.problems import Problem, respond, respond_unauthorized
 from memories.api.slackbot import ReadsAs, caller_of, signed_request
 
-MOST_BYTES = 1_000_000
+MAX_BODY_BYTES = 1_000_000
 
 
 @csrf_exempt  # no other site can send the Authorization header
@@ -60,7 +60,7 @@ async def _serve(
             allowed_hosts=[request.get_host()],
             allowed_origins=[settings.MEMORYHUB_URL],
         ),
-        max_request_body_size=MOST_BYTES,
+        max_request_body_size=MAX_BODY_BYTES,
     )
     sent: list[Any] = []
     received = False

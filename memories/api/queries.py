@@ -34,9 +34,9 @@ from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChann
 from memories.rules.ingest.characters import make_storable
 from memories.rules.memory.lines import strip_bullet
 from memories.rules.notes.fields import FLAGS, InvalidNote
-from memories.rules.search.query import LONGEST, MOST_TERMS, parse
+from memories.rules.search.query import MAX_QUERY_LENGTH, MAX_TERMS, parse
 
-MOST_OPEN = 100  # proposals of a key
+MAX_OPEN_PROPOSALS = 100  # of a key
 
 
 def get_or_404(rows: QuerySet[Any], **lookup: Any) -> Any:
@@ -104,14 +104,14 @@ def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) ->
     Raises Problem 404 for an unknown channel, and 422 for a query that would be read in part.
     """
     reader = read_once(key.reader(now))
-    if len(q) > LONGEST:
-        raise Problem(422, f"A search has at most {LONGEST} characters.")
+    if len(q) > MAX_QUERY_LENGTH:
+        raise Problem(422, f"A search has at most {MAX_QUERY_LENGTH} characters.")
     query = parse(q)
     if query.wrong:
         raise Problem(
             422,
             f"This part of the search could not be read: {', '.join(query.wrong)}. A date is such as"
-            f" 2026-11-24, and a search has at most {MOST_TERMS} words.",
+            f" 2026-11-24, and a search has at most {MAX_TERMS} words.",
         )
     if channel:
         query = replace(query, channel=make_storable(channel).removeprefix("#"))
@@ -128,8 +128,8 @@ def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) ->
 
 def _share(groups: Sequence[Group], limit: int) -> list[Any]:
     """Return so many hits in the order of the groups, of each group as many as of another."""
-    places = [(place, i) for i, group in enumerate(groups) for place in range(len(group.rows))]
-    return [groups[i].rows[place] for i, place in sorted((i, p) for p, i in sorted(places)[:limit])]
+    ranks = [(rank, i) for i, group in enumerate(groups) for rank in range(len(group.rows))]
+    return [groups[i].rows[rank] for i, rank in sorted((i, p) for p, i in sorted(ranks)[:limit])]
 
 
 def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Proposal:
@@ -143,8 +143,10 @@ def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Pr
     current = readable.filter(pk=memory.current_id or 0).first()
     if current is None:
         raise Problem(409, "The memory has no text that this key may correct.")
-    if key.proposals.open().count() >= MOST_OPEN:
-        raise Problem(409, f"{MOST_OPEN} proposals of this key wait for a decision already.")
+    if key.proposals.open().count() >= MAX_OPEN_PROPOSALS:
+        raise Problem(
+            409, f"{MAX_OPEN_PROPOSALS} proposals of this key wait for a decision already."
+        )
     line = _find_line(current, readable, given.line) if given.line else None
     messages = shareable_messages(memory, reader).in_bulk(given.sources)
     if len(messages) < len(set(given.sources)):

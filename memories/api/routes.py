@@ -50,7 +50,7 @@ from memories.rules.context.blocks import Part
 from memories.rules.context.contents import API_BUDGET, DEFAULT_BUDGET
 from memories.rules.health import find_problems
 from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
-from memories.rules.search.query import LONGEST
+from memories.rules.search.query import MAX_QUERY_LENGTH
 from memories.views.access.access import WorkspaceAccess
 from memories.views.sync.coverage import find_coverage, shares_of
 
@@ -271,7 +271,7 @@ def message(request: HttpRequest, pk: Id) -> MessageOut:
 @api.get("/search", response={200: SearchOut} | READ_ERRORS, summary="Notes, memories and messages")
 def search(
     request: HttpRequest,
-    q: Annotated[Text, Query(..., min_length=1, max_length=LONGEST)],
+    q: Annotated[Text, Query(..., min_length=1, max_length=MAX_QUERY_LENGTH)],
     channel: Annotated[Text, Query("", alias="in", description="id or name of a channel")],
     limit: Annotated[int, Query(10, ge=1, le=50)],
 ) -> SearchOut:

@@ -18,7 +18,7 @@ from memories.models import ApiKey
 from memories.models.access.webhooks import Webhook
 from memories.rules.access.webhooks import host_of, is_public
 
-MOST_WEBHOOKS = 10  # of a key
+MAX_WEBHOOKS = 10  # of a key
 
 ERRORS = {400: ProblemOut, 401: ProblemOut, 422: ProblemOut, 429: ProblemOut}
 router = Router()
@@ -76,11 +76,11 @@ def remove_webhook(request: HttpRequest, pk: Id) -> Status[None]:
 
 
 def _register(key: ApiKey, url: str) -> Webhook:
-    """Add a webhook. Raises Problem 403 for a host that is not public, and 409 if the key has MOST_WEBHOOKS."""
+    """Add a webhook. Raises Problem 403 for a host that is not public, and 409 if the key has MAX_WEBHOOKS."""
     if not _may_call(url):
         raise Problem(403, "This host is not public. An operator can allow it in the settings.")
-    if key.webhooks.count() >= MOST_WEBHOOKS:
-        raise Problem(409, f"A key has at most {MOST_WEBHOOKS} webhooks.")
+    if key.webhooks.count() >= MAX_WEBHOOKS:
+        raise Problem(409, f"A key has at most {MAX_WEBHOOKS} webhooks.")
     return Webhook.objects.register(key, url)
 
 

@@ -13,7 +13,7 @@ def channel_id(name: str) -> str:
     return slack_id("C", name)
 
 
-def digest(*parts: str) -> int:
+def hash_to_int(*parts: str) -> int:
     """Return a number of 256 bits for these parts."""
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest())
 
@@ -21,7 +21,7 @@ def digest(*parts: str) -> int:
 def slack_id(letter: str, key: str) -> str:
     """Return an id that begins with `letter`, without letters that look like digits."""
     alphabet = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
-    number, out = digest(letter, key), ""
+    number, out = hash_to_int(letter, key), ""
     for _ in range(8):
         number, digit = divmod(number, len(alphabet))
         out += alphabet[digit]

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from memories.demo.ids import TEAM, channel_id, digest, person_id, slack_id
+from memories.demo.ids import TEAM, channel_id, hash_to_int, person_id, slack_id
 from memories.demo.markup import Markup, UnknownName
 from memories.demo.script import Script, ScriptError, ScriptMessage, with_dates
 
@@ -71,7 +71,7 @@ class MessageBuilder:
             messages_in_minute[minute_start] += 1
             if index > 4:
                 raise ScriptError(f"{message.location}: more than five lines in one minute")
-            number = digest(script.name, message.location, message.text)
+            number = hash_to_int(script.name, message.location, message.text)
             ts = f"{minute_start + index * 11 + number % 9}.{number % 1_000_000:06}"
             if ts_key(ts) > ts_key(f"{int(self.now.timestamp())}.0"):
                 raise ScriptError(f"{message.location}: said in the future")
@@ -120,10 +120,12 @@ class MessageBuilder:
             text = self.markup.text(written)
         except UnknownName as error:
             raise ScriptError(f"{message.location}: {error}") from None
-        number = digest(script.name, message.location, "blocks")
+        number = hash_to_int(script.name, message.location, "blocks")
         row: Row = {"type": "message", "text": text, "ts": ts, "team": TEAM, **author}
         if message.author in self.people:
-            row["client_msg_id"] = str(UUID(int=digest(script.name, message.location) % 2**128))
+            row["client_msg_id"] = str(
+                UUID(int=hash_to_int(script.name, message.location) % 2**128)
+            )
             if "join" in message.marks:
                 row |= {"subtype": "channel_join", "text": f"<@{author['user']}> {text}"}
             elif "topic" in message.marks:

@@ -51,7 +51,9 @@ class ModelSummariser:
     def prompt_version(self, request: Request) -> str:
         return prompts.prompt_version(request)
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+    def upper_bound(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Usage:
         return splitting.upper_bound(request, strategy, self._limit_of(request))
 
     def summarise(

@@ -27,7 +27,9 @@ class OfflineSummariser:
     def prompt_version(self, request: Request) -> str:
         return VERSION
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+    def upper_bound(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Usage:
         return Usage(0, 0, 0)
 
     def summarise(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from memories.rules.costs.money import MICROS
 from memories.rules.ingest.timestamps import to_micros
 
-MOST_DAYS = 36_500
+MAX_DAYS = 36_500
 LARGEST = 10**15  # tokens, and millionths of a dollar
 
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
@@ -33,7 +33,7 @@ def parse_since(text: str, now: datetime, zone: tzinfo) -> int:
         except ValueError as error:
             raise InvalidInput(text) from error
         return max(0, to_micros(day))
-    if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MOST_DAYS:
+    if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MAX_DAYS:
         return to_micros(now - timedelta(days=int(text[:6])))
     raise InvalidInput(text)
 

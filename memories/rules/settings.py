@@ -115,7 +115,7 @@ KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
 MAX_NUMBER = 10_000_000
-MOST_NOTE_TYPES = 20
+MAX_NOTE_TYPES = 20
 _NOTE_TYPE = re.compile(r"\w(?:[\w -]{0,18}\w)?")
 
 
@@ -145,8 +145,8 @@ def parse_note_types(value: object) -> str:
             raise InvalidSetting(
                 f"note_types: {name!r} is not a name of at most 20 letters, digits, blanks and hyphens."
             )
-    if len(names) > MOST_NOTE_TYPES:
-        raise InvalidSetting(f"note_types has more than {MOST_NOTE_TYPES} names.")
+    if len(names) > MAX_NOTE_TYPES:
+        raise InvalidSetting(f"note_types has more than {MAX_NOTE_TYPES} names.")
     return ", ".join(names)
 
 

@@ -102,7 +102,7 @@ class Request:
     max_tokens: int
     language: Language
     zone: str
-    place: str  # "#general", or the workspace's name
+    scope_name: str  # "#general", or the workspace's name
     messages: Sequence[MessageLine] = ()
     existing: Sequence[MemoryLine] = ()  # the current text, oldest line first
     additions: Sequence[Addition] = ()
@@ -261,14 +261,16 @@ class Summariser(Protocol):
     """`llm.ModelSummariser` and `llm.OfflineSummariser` implement this."""
 
     name: str  # OFFLINE, or the model's name
-    endpoint: str  # a digest of address, model and key; "" when nothing is called
+    endpoint: str  # an HMAC of address, model and key; "" when nothing is called
     endpoint_name: str  # host and model, for pages
 
     def prompt_version(self, request: Request) -> str:
         """Return the prompt version of the reply. It is part of the input key."""
         ...
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+    def upper_bound(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Usage:
         """Return the most that `summarise` can use, by our estimate of tokens."""
         ...
 

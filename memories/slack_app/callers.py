@@ -46,7 +46,7 @@ class Caller:
         """The reader of what everybody in the channel of the request may read, None if unknown."""
         return self.channel.common_reader(self.now) if self.channel else None
 
-    def find_refusal(self) -> str:
+    def find_access_error(self) -> str:
         """Return why the person gets no answer, "" if they get one."""
         if self.access.is_hidden:
             return _(
@@ -67,7 +67,7 @@ def find_caller(request: AppRequest, workspace: Workspace, now: datetime) -> Cal
             "Try again then."
         )
     caller = Caller(request, workspace, person, now)
-    return caller.find_refusal() or caller
+    return caller.find_access_error() or caller
 
 
 def find_person(request: AppRequest, workspace: Workspace) -> Person | None:

@@ -8,7 +8,7 @@ from memories.pipeline.notes.keeping import keep_message
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import escape, render_plain
 from memories.rules.memory.lines import strip_bullet
-from memories.rules.notes.fields import LONGEST_CONTENT, InvalidNote
+from memories.rules.notes.fields import MAX_CONTENT_LENGTH, InvalidNote
 from memories.rules.slack_app.blocks import (
     Block,
     actions,
@@ -25,7 +25,7 @@ from memories.views.paths import card_path, full_url
 
 PROPOSE = "slack_shortcuts-propose"
 LINE, TEXT = "line", "text"  # names of the inputs
-MOST_LINES = 5
+MAX_LINES = 5
 
 
 def keep_as_note(caller: Caller) -> Block:
@@ -41,7 +41,7 @@ def keep_as_note(caller: Caller) -> Block:
     if not message.channel.memberships.filter(person=caller.person).exists():
         return answer(_("No note was saved. Only members of this channel keep its messages."))
     names = names_in([message.text], caller.workspace, message.channel.common_reader(caller.now))
-    text = render_plain(strip_invisible(message.text), names)[:LONGEST_CONTENT]
+    text = render_plain(strip_invisible(message.text), names)[:MAX_CONTENT_LENGTH]
     try:
         note = keep_message(message, text, author=caller.user, now=caller.now)
     except NotesDisabled:
@@ -114,7 +114,7 @@ def _lines_of(caller: Caller, message: Message) -> list[Line]:
     versions = MemoryVersion.objects.visible_to(caller.reader).current()
     lines = message.lines.filter(version__in=versions.values("pk"), redacted=False, outcome="")
     related = lines.select_related("version__memory__channel", "version__memory__workspace")
-    return list(related.order_by("pk")[:MOST_LINES])
+    return list(related.order_by("pk")[:MAX_LINES])
 
 
 def _public_sources(message: Message, version: MemoryVersion) -> list[Message]:

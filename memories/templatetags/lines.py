@@ -68,7 +68,7 @@ def _line_item(context: Context, line: LineDisplay) -> SafeString:
     shown = context["shown"]
     version = shown.version
     path = reverse("lines-edit", args=[version.memory_id, line.position])
-    path = f"{path}?digest={line.digest}"
+    path = f"{path}?hash={line.words_hash}"
     htmx = EMPTY
     if context.get("edits") and not line.is_redacted:
         htmx = format_html(

@@ -20,7 +20,7 @@ from memories.models import MemoryVersion, User
 from memories.models.access.users import user_name
 from memories.rules.generate.segments import Trigger
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import digest_of, strip_bullet
+from memories.rules.memory.lines import hash_text, strip_bullet
 from memories.rules.memory.operations import operation_text
 from memories.rules.tokens import estimate_tokens
 from memories.views import paths
@@ -255,7 +255,7 @@ register.filter(text_lang)
 register.filter(in_its_language)
 register.filter(line_text)
 register.filter("words", strip_bullet)
-register.filter("digest", digest_of)
+register.filter("hash", hash_text)
 register.simple_tag(message_text)
 register.simple_tag(topic_words)
 

@@ -23,7 +23,7 @@ from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from memories.models import AccessGrant
-from memories.rules.memory.lines import digest_of
+from memories.rules.memory.lines import hash_text
 from memories.views.access.access import UserRequest, WorkspaceAccess
 
 # Fields of forms that hold long texts. The page of all proposals has one for each of them.
@@ -90,7 +90,7 @@ def _typed_texts(form: QueryDict) -> list[str]:
     names = filter(TYPED.fullmatch, form)
     texts = {name: form.get(name, "").strip() for name in names}
     shown = {name: form.get(name.replace("text", "shown", 1), "") for name in texts}
-    return [text for name, text in texts.items() if text and digest_of(text) != shown[name]]
+    return [text for name, text in texts.items() if text and hash_text(text) != shown[name]]
 
 
 class CompressPages(GZipMiddleware):

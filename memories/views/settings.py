@@ -30,7 +30,7 @@ from memories.views.costs.setting_costs import add_costs
 from memories.views.pages import render_page
 
 SAVES_SHOWN = 20
-MOST_TOKENS = 10**15
+MAX_TOKENS = 10**15
 
 
 class WorkspaceForm(forms.Form):
@@ -72,7 +72,7 @@ class BudgetForm(forms.Form):
         decimal_places=2,
     )
     tokens = forms.IntegerField(
-        label=gettext_lazy("Tokens a month"), required=False, min_value=0, max_value=MOST_TOKENS
+        label=gettext_lazy("Tokens a month"), required=False, min_value=0, max_value=MAX_TOKENS
     )
 
     def __init__(self, data: QueryDict | None, *, access: WorkspaceAccess) -> None:

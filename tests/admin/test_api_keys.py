@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
 def key():
     member = MemberFactory(user__username="mika")
     app = OAuthClient.objects.create(name="Claude", redirect_uris="https://claude.ai/callback")
-    Token.objects.create(type="at", hash="canarydigest", client=app, user=member.user)
+    Token.objects.create(type="at", hash="canaryhash", client=app, user=member.user)
     connected = ApiKey.objects.connect(app, member.user, member.workspace, now=timezone.now())
-    Token.objects.create(type="rt", hash="canarydigest", client=app, user=member.user)
+    Token.objects.create(type="rt", hash="canaryhash", client=app, user=member.user)
     return connected
 
 
@@ -33,7 +33,7 @@ def test_operators_see_and_revoke_apps(client, operator, key):
     assert Token.objects.count() == 1, "a new connection ends earlier tokens"
     for path in (page_of(ApiKey), change_page(key)):
         page = client.get(path).content.decode()
-        assert "Claude" in page and "canarydigest" not in page
+        assert "Claude" in page and "canaryhash" not in page
     assert "https://claude.ai" in client.get(page_of(ApiKey)).content.decode()
     for empty, is_listed in (("0", True), ("1", False)):
         page = client.get(page_of(ApiKey), {"client__isempty": empty}).content.decode()

@@ -9,7 +9,7 @@ from django.test import Client
 from memories.admin.jobs import JobForm
 from memories.models import Job, User
 from memories.pipeline.memory import proposals
-from memories.rules.memory.lines import digest_of
+from memories.rules.memory.lines import hash_text
 from tests.admin.conftest import change_page, content_of, opened, sent_data, staff
 from tests.factories import (
     ChannelFactory,
@@ -134,7 +134,7 @@ def test_only_editors_see_and_change_the_text(
 ) -> None:
     staff(client, "view_job", codename, workspace=job.memory.workspace, role=role)
     assert ("Ben ships" in client.get(change_page(job)).content.decode()) == is_allowed
-    shown = digest_of("- Ben ships the beta")
+    shown = hash_text("- Ben ships the beta")
     form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "shown": shown, "_save": ""}
     client.post(change_page(job), form)
     assert (content_of(job) == "- Cleo ships") == is_allowed
@@ -145,7 +145,7 @@ def test_an_operator_reads_no_text_of_a_private_channel(client: Client, operator
     private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
     job = make_proposed_merge(private)
     assert "Ben ships" not in client.get(change_page(job)).content.decode()
-    shown = digest_of("- Ben ships the beta")
+    shown = hash_text("- Ben ships the beta")
     form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "shown": shown}
     for button in ("_save", "_reject"):
         assert client.post(change_page(job), form | {button: ""}).status_code == 403

@@ -392,7 +392,7 @@ def test_whats_new_has_the_days_of_a_context_and_says_what_it_leaves_out(
     team, live_server, settings, monkeypatch
 ):
     settings.MEMORYHUB_URL = live_server.url
-    monkeypatch.setattr(server, "MOST_CHANGES", 2)
+    monkeypatch.setattr(server, "MAX_CHANGES", 2)
     team[0].change_settings({"time_zone": "Asia/Tokyo"})
     line = Line.objects.get()
     night = datetime(2026, 1, 6, 20, 0, tzinfo=UTC)  # it is the 7th in Tokyo

@@ -109,7 +109,7 @@ def test_a_repeated_request_adds_nothing(cast, token, propose):
 
 
 def test_a_key_has_a_limited_number_of_open_proposals(cast, token, propose, monkeypatch):
-    monkeypatch.setattr("memories.api.queries.MOST_OPEN", 1)
+    monkeypatch.setattr("memories.api.queries.MAX_OPEN_PROPOSALS", 1)
     key = token("member", scopes=PROPOSE)
     assert [propose(key, text=text).status_code for text in ("One", "Two")] == [202, 409]
 

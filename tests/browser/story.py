@@ -336,12 +336,12 @@ def remember(
         ]
         if i == segments - 1:
             made.append(Line("- Everybody likes the plan.", Origin.MODEL))
-        together, put_back, kept = merge_lines(old, made)
+        together, restored, kept = merge_lines(old, made)
         write(
             long,
             together,
             {"reason": "merge", "new": 1},
-            put_back=put_back,
+            put_back=restored,
             kept=kept,
             until_us=version.until_us,
         )

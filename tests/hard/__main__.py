@@ -58,19 +58,19 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     began = time.monotonic()
     with ExitStack() as stack:
-        places = stack.enter_context(databases(work))
+        available = stack.enter_context(databases(work))
         chosen = [bar for bar in bars() if not names or bar.matches(names)]
         jobs = [
-            Job(bar, place, full=full, seed=seed, work=work / f"{bar.stem}-{place.name}")
+            Job(bar, database, full=full, seed=seed, work=work / f"{bar.stem}-{database.name}")
             for bar in chosen
-            for place in places
-            if place.name in (bar.databases if full or names else bar.small_databases)
+            for database in available
+            if database.name in (bar.databases if full or names else bar.small_databases)
         ]
         earlier = earlier_results()
         results += [
-            earlier[key] for job in jobs if (key := (job.bar.name, job.place.name)) in earlier
+            earlier[key] for job in jobs if (key := (job.bar.name, job.database.name)) in earlier
         ]
-        jobs = [job for job in jobs if (job.bar.name, job.place.name) not in earlier]
+        jobs = [job for job in jobs if (job.bar.name, job.database.name) not in earlier]
         jobs.sort(key=lambda job: _rank(job.bar.stem))
         alone = [job for job in jobs if full and job.bar.is_timed or os.environ.get("BENCH")]
         together = [job for job in jobs if job not in alone]

@@ -94,7 +94,7 @@ def _wrong(beside: str, folder: Path, path: Path, before: set[Entry]) -> list[st
                 problems += [str(row) for row in ask("PRAGMA integrity_check") if row[0] != "ok"]
                 problems += [f"orphan {row}" for row in ask("PRAGMA foreign_key_check")]
             there = {
-                (memory, number, _digest(text))
+                (memory, number, _hash(text))
                 for memory, number, text in ask(
                     "SELECT memory_id, number, content FROM memories_memoryversion"
                 )
@@ -142,8 +142,8 @@ def _acknowledged(ledgers: list[Path]) -> set[Entry]:
     rows = set()
     for ledger in ledgers:
         for line in ledger.read_text().rpartition("\n")[0].splitlines():
-            memory, number, digest = line.split()
-            rows.add((int(memory), int(number), digest))
+            memory, number, text_hash = line.split()
+            rows.add((int(memory), int(number), text_hash))
     return rows
 
 
@@ -151,7 +151,7 @@ def _wait_for(ledgers: list[Path], count: int) -> None:
     wait_until(lambda: len(_acknowledged(ledgers)) >= count, f"{count} versions", PATIENCE)
 
 
-def _digest(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -192,7 +192,7 @@ def _write(ledger: Path, seed: int) -> None:
                     version = memory.add_version(draft, expected_head=memory.head)
             except StaleBase:
                 continue
-            file.write(f"{memory.pk} {version.number} {_digest(version.content)}\n")
+            file.write(f"{memory.pk} {version.number} {_hash(version.content)}\n")
             file.flush()
             time.sleep(BREATH)
 

@@ -29,7 +29,7 @@ EPOCH = {
     True: 20,
     False: 8,
 }  # rounds until the lines of people are cleared away: a text has its limits
-MOST = 4  # times the rounds, until each kind of clash came about
+MAX_ROUND_RATIO = 4  # times the rounds, until each kind of clash came about
 PEOPLE = ("aya", "ben")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
@@ -77,7 +77,7 @@ def _rounds(
     chance = random.Random(seed)
     errors: list[str] = []
     number = 0
-    while number < rounds or number < MOST * rounds and not _refused_changes(job):
+    while number < rounds or number < MAX_ROUND_RATIO * rounds and not _refused_changes(job):
         number += 1
         tokens = [_token(chance, number, person) for person in range(len(people))]
         for person in people:  # both see the same text before either of them saves
@@ -297,7 +297,7 @@ class _Job:
             "superseded": sum(state == Job.State.SUPERSEDED for state in states),
             "proposed": sum(state == Job.State.PROPOSED for state in states),
             "kept": sum(len(version.kept) for version in versions),
-            "put_back": sum(len(version.put_back) for version in versions),
+            "restored": sum(len(version.put_back) for version in versions),
             # What the model wanted to do to lines of people.
             "refused_changes": sum(
                 change.startswith("kept_line: ")

@@ -30,10 +30,10 @@ SMALL_DATABASES = ()
 
 EXPORTS = {True: 10_000, False: 150}  # full, small; a fifth of the full number on SQLite
 CHILDREN = 2
-LONGEST = 10.0  # seconds of work for one export, however many others work beside it
+MAX_SECONDS = 10.0  # seconds of work for one export, however many others work beside it
 PATIENCE = 60.0  # and by the clock: for a child that waits, or does not hear its alarm
 LARGEST = 512  # MiB of a child
-MOST_FAULTS = 50  # then it is clear enough
+MAX_FAULTS = 50  # then it is clear enough
 ADDRESSES = 4 << 30  # bytes that a child may ask for
 IMPORTS_OF_A_WORKSPACE = 20
 TEAM = "T1"
@@ -62,7 +62,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             sums.update(answer.get("counts", {}))
             if answer.get("fault"):
                 faults.append(answer)
-            if sum(not fault["end"] for fault in faults) > MOST_FAULTS:
+            if sum(not fault["end"] for fault in faults) > MAX_FAULTS:
                 break
     with (work / "faults.jsonl").open("w") as file:
         file.writelines(json.dumps(fault) + "\n" for fault in faults)
@@ -250,7 +250,7 @@ class _Importer:
         workspace = self.workspace()
         before = self._listing()
         began = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, LONGEST)
+        signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
         try:
             with self.watch.at_work():
                 answer |= self._import(path, workspace, direct=bool(seed % 3 == 0))

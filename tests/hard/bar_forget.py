@@ -69,7 +69,7 @@ MESSAGES = {True: 1000, False: 20}  # that are deleted; a fifth of the full numb
 OF_PERSON = {True: 3000, False: 14}
 STAY = {True: 2000, False: 24}
 CHANNELS = {True: 6, False: 3}
-MOST_PAGES = {True: 200, False: 12}  # of each reader
+MAX_PAGES = {True: 200, False: 12}  # of each reader
 WHO = "UGONE"
 EVERY_THREAD, REPLIES, EVERY_MENTION, EVERY_SHARE = 6, 4, 5, 4
 SETTINGS = {
@@ -101,12 +101,12 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         masked_none = len([1 for place in before if place.startswith("memories_")])
         deleted, report = town.forget()
         hits: dict[str, dict[str, int]] = {}
-        hits["at once"] = town.scan(most=MOST_PAGES[full])
+        hits["at once"] = town.scan(most=MAX_PAGES[full])
         town.passes()
         hits["after passes"] = town.scan(pages=False)
         skipped = town.elsewhere("import_slack", str(again), "--workspace", "town")
         town.elsewhere("run_pass", "--workspace", "town")
-        hits["after a restart and the old export"] = town.scan(most=MOST_PAGES[full])
+        hits["after a restart and the old export"] = town.scan(most=MAX_PAGES[full])
     left = {when: dict(places) for when, places in hits.items() if places}
     stays = town.share_that_stays()
     facts = {

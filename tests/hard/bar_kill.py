@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 PER_KILL = {True: 5, False: 3}  # segments, full and small: each is a job or more
 LATENCY = (0.02, 0.1)  # seconds
 # Calls of the one probe of the model, which the tick queues: three tasks, and the long prompts.
-MOST_PROBES = 3 + len(LONG_PROMPT_LINES)
-MOST_OPEN = 40  # jobs: the kills keep up with the work
+MAX_PROBES = 3 + len(LONG_PROMPT_LINES)
+MAX_OPEN = 40  # jobs: the kills keep up with the work
 RANDOM = {  # of 20
     "worker": 4,
     "caller": 4,
@@ -170,7 +170,7 @@ def carry_out(plan: list[str], killer: Killer, made: world.World, per_kill: int)
             world.offer([channel])
 
         feed()
-        killer.wait(lambda: Job.objects.unfinished().count() < MOST_OPEN, "work to be done")
+        killer.wait(lambda: Job.objects.unfinished().count() < MAX_OPEN, "work to be done")
         if what in POINTS:
             killer.wait(lambda: killer.open_orders() < 2, "the orders to be carried out")
             world.order(killer.orders, what, f".{number}")
@@ -207,7 +207,7 @@ def figures(made: world.World, killer: Killer, model: FakeModel, at_points: int)
     wrong = oracle.verdict(made.words, ledger)
     outputs = Job.objects.count()
     kills = used.total() + killer.killed.total()
-    probes = min(ModelCall.objects.filter(job=None).count(), MOST_PROBES)
+    probes = min(ModelCall.objects.filter(job=None).count(), MAX_PROBES)
     return {
         "n": outputs,
         "messages": made.total,

@@ -30,7 +30,7 @@ WORKERS = 2  # as the frame has it
 HEARTBEAT = 2.0  # seconds
 BUSY = 1.0  # seconds that a busy machine may take to do what was decided
 PATIENCE = 120.0
-MOST_STRIKES = 20
+MAX_STRIKES = 20
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def hang(work: Path, how: str, variables: Mapping[str, str]) -> dict[str, Any]:
 
             # A cluster whose workers die in the middle of a task recovers by itself: only where
             # one of them held the queue's lock it hangs. So until it does.
-            for _ in range(MOST_STRIKES):
+            for _ in range(MAX_STRIKES):
                 strike(running, root, how)
                 began, signs = time.monotonic(), last_sign()
                 wait_until(

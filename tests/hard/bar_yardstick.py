@@ -33,7 +33,7 @@ ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "5", "MEMORYHUB_LEASE": "10"}
 
 KINDS = ("rate_limited", "server_error", "drop", "length", "empty")
 FAULTS = {**dict.fromkeys(KINDS, 0.02), "hang": 0.01}
-MOST_CALLS = 1.2  # times those of a run without faults
+MAX_CALLS = 1.2  # times those of a run without faults
 # Of a few dozen calls chance may spoil twice as many, so there the faults that there were are what
 # is held against: each is asked once more, and the workspace's memory once more for who came late.
 A_FAULT = 2  # calls
@@ -56,7 +56,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         wrong = oracle.verdict(made.words, model.rows())
     calls = sum(run["calls"] for run in runs) / seeds
     faults = sum(run["faults"] for run in runs) / seeds
-    most = MOST_CALLS * clean["calls"] if full else clean["calls"] + A_FAULT * faults
+    most = MAX_CALLS * clean["calls"] if full else clean["calls"] + A_FAULT * faults
     missing = sum(run["missing"] for run in [clean, *runs])
     # On a database of its own, so once is enough.
     measured = beside_the_yardstick() if database_url.startswith("sqlite") else []

@@ -17,7 +17,7 @@ PEOPLE = ("users.json", "org_users.json")
 CHANNELS = ("channels.json", "groups.json", "mpims.json", "dms.json")
 LISTS = PEOPLE + CHANNELS
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*\.json", re.DOTALL)
-MOST_ODD = 10_000  # of one file: the promise of docs/commands.md
+MAX_ODD = 10_000  # of one file: the promise of docs/commands.md
 SPACE = " \t\n\r"
 
 
@@ -155,7 +155,7 @@ def elements(data: bytes) -> list[Any]:
             if end < 0:
                 return items
         odd += not isinstance(item, dict) or len(item) < 2
-        if odd > MOST_ODD:
+        if odd > MAX_ODD:
             return items
         items.append(item)
         end = _skip(text, end)

@@ -35,7 +35,7 @@ PERSON = "✎ "
 LONG = 12  # lines from which neighbours share a bullet
 A_FEW = 3  # lines
 MANY = 8  # lines of a memory: to lose most of them is a fault
-LONGEST = 400  # characters of a text that is repeated as it is
+MAX_REPEATED_LENGTH = 400  # characters of a text that is repeated as it is
 TOGETHER = 5  # lines in one bullet: as many as it may cite
 
 # What can go wrong, in the words of the configuration: status and error code, or a spoilt answer.
@@ -93,7 +93,7 @@ def lines_of(prompt: str) -> list[Line]:
     return lines
 
 
-def digest_of(prompt: str) -> str:
+def hash_prompt(prompt: str) -> str:
     """The same for each call about the same: the random key of the blocks is left out."""
     for key in set(_KEY.findall(prompt)):
         prompt = prompt.replace(key, "")
@@ -111,7 +111,7 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
         full = not groups or len(groups[-1]) >= TOGETHER or len(lines) <= LONG
         if (
             full
-            or _size([*groups[-1], line]) > LONGEST
+            or _size([*groups[-1], line]) > MAX_REPEATED_LENGTH
             or line.text.startswith(PERSON)
             or groups[-1][0].text.startswith(PERSON)
         ):
@@ -144,11 +144,11 @@ def _text_of(group: list[Line], chance: random.Random) -> str:
     """A short text as it is; of a long one, and of several, the words alone, in an order of this
     answer's own: the same long run in two memories would be taken for a leak."""
     text = " ".join(MARK.sub("", line.text.replace(BAD_REF, "")) for line in group)
-    if len(group) == 1 and len(text) <= LONGEST:
+    if len(group) == 1 and len(text) <= MAX_REPEATED_LENGTH:
         return text
     words = list(dict.fromkeys(WORD.findall(text)))
     chance.shuffle(words)
-    return " ".join(words) or text[:LONGEST]
+    return " ".join(words) or text[:MAX_REPEATED_LENGTH]
 
 
 @dataclass
@@ -206,16 +206,16 @@ class State:
         counts["callers"] = sorted(self.callers)
         return {**counts, "completion_tokens": self.completion_tokens, "faults": self.by_fault}
 
-    def fault_for(self, digest: str, words: set[str]) -> str:
+    def fault_for(self, prompt_hash: str, words: set[str]) -> str:
         """Decided by the seed, the prompt and how often it was seen: not by who came first."""
-        time_seen = self.seen[digest] = self.seen.get(digest, 0) + 1
+        time_seen = self.seen[prompt_hash] = self.seen.get(prompt_hash, 0) + 1
         for word, kind in self.words.items():
             if word in words:
                 return kind
         if self.script:
             kind = self.script.pop(0)
             return "" if kind == "ok" else kind
-        draw = random.Random(f"{self.seed}:{digest}:{time_seen}").random()
+        draw = random.Random(f"{self.seed}:{prompt_hash}:{time_seen}").random()
         for kind, share in self.faults.items():
             if (draw := draw - share) < 0:
                 return kind
@@ -278,13 +278,13 @@ class Handler(BaseHTTPRequestHandler):
         most = body.get("max_tokens") or body.get("max_completion_tokens") or 300
         lines = lines_of(prompt)
         words = [word for line in lines for word in WORD.findall(line.text)]
-        digest = digest_of(prompt)
+        prompt_hash = hash_prompt(prompt)
         with state.lock:
             state.n += 1
             n = state.n
             state.callers.add(self.client_address[1])
             state.most_in_flight = max(state.most_in_flight, state.in_flight)
-            fault = state.fault_for(digest, set(words))
+            fault = state.fault_for(prompt_hash, set(words))
             if fault == "shrink" and sum(line.existing for line in lines) < MANY:
                 fault = ""  # there is nothing yet that could shrink
             if fault == "wrong_language" and len(lines) < A_FEW:
@@ -299,7 +299,7 @@ class Handler(BaseHTTPRequestHandler):
             state.write(
                 n=n,
                 at=time.time(),
-                digest=digest,
+                prompt_hash=prompt_hash,
                 words=words,
                 existing=sum(line.existing for line in lines),
                 messages="<<messages" in prompt,

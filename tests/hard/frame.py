@@ -104,7 +104,7 @@ def _constants(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Place:
+class Database:
     """A kind of database, with a migrated template to copy."""
 
     name: str
@@ -126,7 +126,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def databases(work: Path) -> Iterator[list[Place]]:
+def databases(work: Path) -> Iterator[list[Database]]:
     """SQLite and PostgreSQL, or the one that DATABASES names. Their templates are made side by side."""
     names = os.environ.get("DATABASES", "sqlite,postgresql").split(",")
     with contextlib.ExitStack() as stack:
@@ -134,21 +134,21 @@ def databases(work: Path) -> Iterator[list[Place]]:
         preparations: list[Callable[[], None]] = [
             lambda: _run("-c", COLLECT, url="sqlite:///:memory:", work=work)
         ]
-        places = []
+        templates = []
         if "sqlite" in names:
             file = work / "template.sqlite3"
             preparations.append(lambda: _make_sqlite_template(file, work))
-            places.append(Place("sqlite", str(file)))
+            templates.append(Database("sqlite", str(file)))
         if "postgresql" in names:
             url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(temporary_server())
             _sql(url, f'CREATE DATABASE "{_template_name()}"')
             stack.callback(_sql, url, f'DROP DATABASE IF EXISTS "{_template_name()}" WITH (FORCE)')
             preparations.append(lambda: _migrate(beside_it(url, _template_name()), work))
-            places.append(Place("postgresql", url))
+            templates.append(Database("postgresql", url))
         with ThreadPoolExecutor() as pool:
             for preparation in [pool.submit(prepare) for prepare in preparations]:
                 preparation.result()
-        yield places
+        yield templates
 
 
 def _make_sqlite_template(file: Path, work: Path) -> None:
@@ -185,7 +185,7 @@ class Job:
     """One bar on one database."""
 
     bar: Bar
-    place: Place
+    database: Database
     full: bool
     seed: int
     work: Path
@@ -196,16 +196,16 @@ def run_job(job: Job) -> dict[str, Any]:
     var = job.work / "var"  # of this bar alone: on SQLite a workspace's lock is a file in it
     var.mkdir(parents=True)
     (var / "static").symlink_to(job.work.parent / "var" / "static")
-    url = job.place.fresh(job.work, job.bar.stem)
+    url = job.database.fresh(job.work, job.bar.stem)
     began = time.monotonic()
     try:
         figures = run_apart(job.bar.stem, url, job.work, full=job.full, seed=job.seed,
                             environment={})  # fmt: skip
     finally:
-        job.place.drop(url)
+        job.database.drop(url)
     if "not_run" in figures:
         figures["pass"] = os.environ.get("CI", "").lower() not in ("1", "true", "yes")
-    head = {"bar": job.bar.name, "database": job.place.name, "pass": False, "seed": job.seed}
+    head = {"bar": job.bar.name, "database": job.database.name, "pass": False, "seed": job.seed}
     return head | figures | {"seconds": round(time.monotonic() - began, 1)}
 
 

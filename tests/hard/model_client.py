@@ -20,7 +20,7 @@ class RecordedCall:
 
     n: int
     at: float
-    digest: str
+    prompt_hash: str
     words: tuple[str, ...]  # of the messages to summarise, without references
     existing: int  # lines of a memory that is carried on
     messages: bool  # of a conversation, else a merge

@@ -23,7 +23,7 @@ from tests.slackexports import channel, person, slack_message, ts
 Files = dict[str, bytes]
 SMALL = 60_000  # bytes: what a reader takes in one piece, so that a damaged file is lost whole
 # What docs/commands.md says is refused: more than so many bytes, and so many for each packed one.
-MOST_OF_ONE, MOST_RATIO = 1 << 20, 200
+MAX_FILE_BYTES, MAX_RATIO = 1 << 20, 200
 
 
 @dataclass
@@ -92,7 +92,7 @@ def mutated(seed: int) -> Mutated:
     if place > 1 and (draft.folder_only or chance.random() < 0.2):
         return Mutated([*names, "folder"], "read", folder=files, folder_only=draft.folder_only)
     must, data = ZIPS[kind](files, chance)
-    if must == "read" and _holds(data) > MOST_OF_ONE + MOST_RATIO * len(data):
+    if must == "read" and _holds(data) > MAX_FILE_BYTES + MAX_RATIO * len(data):
         must = "refuse"
     exact = must != "either" or max(map(len, files.values()), default=0) < SMALL
     return Mutated([*names, kind], must, zip=data, exact=exact)

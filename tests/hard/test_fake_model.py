@@ -30,7 +30,7 @@ SEGMENT = Request(
     max_tokens=200,
     language="conversation",
     zone="UTC",
-    place="#general",
+    scope_name="#general",
     messages=[
         MessageLine(
             n, datetime(2026, 1, 5, 9, n, tzinfo=UTC), "mika", f"uq00000{n}x is settled: [go] on"
@@ -45,7 +45,7 @@ MERGE = Request(
     max_tokens=500,
     language="conversation",
     zone="UTC",
-    place="#general",
+    scope_name="#general",
     existing=[MemoryLine(1, "an000007x uq000001x is old"), MemoryLine(2, "my own word", True)],
     additions=[Addition("monday", [MemoryLine(n, f"uq0001{n:02d}x is new") for n in range(3, 30)])],
 )
@@ -117,10 +117,10 @@ def test_the_ledger_records_requests_without_references(model: FakeModel) -> Non
     assert model.stats()["prompt_tokens"] == row.prompt_tokens
 
 
-def test_the_same_question_has_the_same_digest_under_another_key(model: FakeModel) -> None:
+def test_the_same_question_has_the_same_hash_under_another_key(model: FakeModel) -> None:
     for request in (SEGMENT, SEGMENT, MERGE):
         summariser(model).summarise(request)
-    first, second, third = (row.digest for row in model.rows())
+    first, second, third = (row.prompt_hash for row in model.rows())
     assert first == second != third
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.hard import __main__ as hard
 from tests.hard import frame
 from tests.hard.__main__ import LONGEST_FIRST
-from tests.hard.frame import Bar, Job, Place, bars, run_job
+from tests.hard.frame import Bar, Database, Job, bars, run_job
 
 
 def test_every_bar_has_a_number_of_its_own() -> None:
@@ -55,24 +55,24 @@ def test_results_of_a_bar(
     template = tmp_path / "template.sqlite3"
     template.touch()
     bar = Bar("bar_planted", "0 broken", ("sqlite",), ("sqlite",), environment={})
-    place = Place("sqlite", str(template))
-    result = run_job(Job(bar, place, full=False, seed=7, work=tmp_path / "work"))
+    database = Database("sqlite", str(template))
+    result = run_job(Job(bar, database, full=False, seed=7, work=tmp_path / "work"))
     assert result.items() >= figures.items()
 
 
 def test_a_run_goes_on_after_the_bars_that_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = [Place("sqlite", ""), Place("postgresql", "")]
+    databases = [Database("sqlite", ""), Database("postgresql", "")]
     passing, ran = {"sqlite"}, []
 
     def run_planted(job: Job) -> dict[str, object]:
-        ran.append(job.place.name)
-        head = {"bar": job.bar.name, "database": job.place.name}
-        return head | {"pass": job.place.name in passing}
+        ran.append(job.database.name)
+        head = {"bar": job.bar.name, "database": job.database.name}
+        return head | {"pass": job.database.name in passing}
 
     monkeypatch.setattr(hard, "RESULTS", str(tmp_path / "results.jsonl"))
-    monkeypatch.setattr(hard, "databases", lambda work: nullcontext(places))
+    monkeypatch.setattr(hard, "databases", lambda work: nullcontext(databases))
     monkeypatch.setattr(hard, "run_job", run_planted)
     monkeypatch.setattr(hard.signal, "signal", lambda *handler: None)
     monkeypatch.setattr(hard.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "work"))

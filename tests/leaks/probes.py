@@ -49,7 +49,7 @@ from memories.models import (
 from memories.pipeline.memory import proposals
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
-from memories.rules.memory.lines import digest_of
+from memories.rules.memory.lines import hash_text
 from memories.rules.slack_app.payloads import AppRequest
 from tests.leaks.slack import see, slack_asks
 from tests.leaks.world import ROLES, WORD, World, word
@@ -331,8 +331,8 @@ def _proposals(name: str) -> Any:
 
 
 def _shown(job: Job) -> str:
-    """Return the digest that a form with the proposed text sends."""
-    return digest_of(proposals.proposed_text(job)) if job.state == Job.State.PROPOSED else ""
+    """Return the hash that a form with the proposed text sends."""
+    return hash_text(proposals.proposed_text(job)) if job.state == Job.State.PROPOSED else ""
 
 
 def _review(world: World) -> Iterator[Ask]:

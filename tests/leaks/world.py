@@ -209,7 +209,7 @@ class World:
                 text=f"- {word(place, 'old')}\n- and more of it",
                 sources=[root],
                 segment=segment,
-                put_back=[word(place, "putback")],
+                put_back=[word(place, "restored")],
                 kept=[word(place, "kept")],
             )
             first.rename(word(place, "called"), by=None)

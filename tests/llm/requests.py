@@ -37,7 +37,7 @@ def added(*texts: str, title: str = "#general", first: int = 1) -> list[Addition
 def make_request(
     scope: MemoryScope, memory_type: MemoryType, *, max_tokens: int = 300, **parts: Any
 ) -> Request:
-    values: dict[str, Any] = {"language": "en", "zone": "UTC", "place": "#general"} | parts
+    values: dict[str, Any] = {"language": "en", "zone": "UTC", "scope_name": "#general"} | parts
     return Request(scope=scope, memory_type=memory_type, max_tokens=max_tokens, **values)
 
 

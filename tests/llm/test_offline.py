@@ -219,9 +219,9 @@ class TestChoice:
         lines = ["Ana: known, another of these bugs", "Ben: she says it costs 5 dollars"]
         assert parse(long(additions=added(*lines))).is_nothing
         sold = long(additions=added("Ana: sold my bicycle for 90 euros"))
-        for place in ("#random", "#fun-stuff"):
-            assert parse(replace(sold, place=place)).is_nothing
-        assert parse(replace(sold, place="#fundraising")).lines
+        for name in ("#random", "#fun-stuff"):
+            assert parse(replace(sold, scope_name=name)).is_nothing
+        assert parse(replace(sold, scope_name="#fundraising")).lines
 
     def test_a_late_answer_in_a_thread_joins_its_question(self) -> None:
         ts = f"{START.timestamp():.6f}"

@@ -223,7 +223,7 @@ class TestIsolate:
         reply = summarise(REQUEST, summariser, RequestStrategy.ISOLATE)
         assert reply.left_out == (21,)
         assert parse_reply(reply, REQUEST).fault == ""
-        assert reply.calls <= summariser.bound(REQUEST, RequestStrategy.ISOLATE).calls
+        assert reply.calls <= summariser.upper_bound(REQUEST, RequestStrategy.ISOLATE).calls
         assert (
             len(endpoint.requests) == 2 * 5 + 1 + 1
         )  # halves down to one, that one again, combination
@@ -295,20 +295,20 @@ def test_a_stored_reply_may_lack_newer_fields() -> None:
 class TestEndpoint:
     def test_the_offline_summariser_has_no_endpoint(self) -> None:
         offline = OfflineSummariser()
-        assert (offline.endpoint, offline.bound(REQUEST, RequestStrategy.SPLIT)) == (
+        assert (offline.endpoint, offline.upper_bound(REQUEST, RequestStrategy.SPLIT)) == (
             "",
             Usage(0, 0, 0),
         )
 
     def test_address_model_and_key_identify_an_endpoint(self) -> None:
-        def digest(**changed: str) -> str:
+        def fingerprint(**changed: str) -> str:
             parts = {"api_key": "sk-secret", "base_url": "http://127.0.0.1:1/v1", "model": "tiny"}
             return ModelSummariser(**{**parts, **changed}, timeout=1).endpoint  # type: ignore[arg-type]
 
-        assert digest() == digest() == digest(base_url="http://127.0.0.1:1/v1/")
+        assert fingerprint() == fingerprint() == fingerprint(base_url="http://127.0.0.1:1/v1/")
         changes = [{"api_key": "sk-other"}, {"base_url": "http://127.0.0.1:2/v1"}, {"model": "big"}]
-        assert len({digest(), *(digest(**change) for change in changes)}) == 4
-        assert len(digest()) == 64 and "secret" not in digest()
+        assert len({fingerprint(), *(fingerprint(**change) for change in changes)}) == 4
+        assert len(fingerprint()) == 64 and "secret" not in fingerprint()
 
     def test_the_name_consists_of_model_and_host(self) -> None:
         summariser = ModelSummariser(

@@ -1,8 +1,8 @@
-"""Import an export into an empty database, run passes over its time, and print a digest.
+"""Import an export into an empty database, run passes over its time, and print a summary.
 
     DATABASE_URL=… python -m tests.pipeline.replay EXPORT SECONDS
 
-SECONDS are between two passes; 0 is one pass at the end. The digest (JSON) has each segment of a
+SECONDS are between two passes; 0 is one pass at the end. The summary (JSON) has each segment of a
 channel with its bounds, its messages, and the sources of each line of its version.
 """
 
@@ -22,7 +22,7 @@ def main(export: str, seconds: int) -> None:
 
 
 def replay(export: str, seconds: int) -> list[Any]:
-    """Import the export, run the passes, and return the digest."""
+    """Import the export, run the passes, and return the summary."""
     from django.core.management import call_command
     from django.db.models import Max, Min
 
@@ -39,10 +39,10 @@ def replay(export: str, seconds: int) -> list[Any]:
         run_pass(workspace, now)
         now += timedelta(seconds=seconds)
     run_pass(workspace, end)
-    return digest()
+    return summary()
 
 
-def digest() -> list[Any]:
+def summary() -> list[Any]:
     from memories.models import MemoryVersion, Segment
 
     return [

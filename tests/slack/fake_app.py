@@ -19,7 +19,7 @@ from tests.slack.fake_workspace import BOT_ID, BOT_USER
 APP_SCOPES = {
     *("commands", "chat:write", "reactions:read", "links:read", "links:write", "mcp:connect"),
 }
-MOST_USES = 5  # of a response URL
+MAX_USES = 5  # of a response URL
 LASTS = 30 * 60  # seconds
 
 
@@ -199,7 +199,7 @@ class FakeApp(FakeApi):
         """Show an answer; return the status. An old or used up URL is refused."""
         with self._lock:
             url = self._response_urls.get(key)
-            if url is None or url.uses >= MOST_USES or self.clock() > url.until:
+            if url is None or url.uses >= MAX_USES or self.clock() > url.until:
                 return 404
             url.uses += 1
             if body.get("response_type") == "in_channel":

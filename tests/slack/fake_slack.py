@@ -23,7 +23,7 @@ from tests.slack.fake_workspace import APP_TOKEN, TEAM_ID, TOKEN
 
 __all__ = [
     "APP_TOKEN",
-    "LEAST_SCOPES",
+    "REQUIRED_SCOPES",
     "TEAM_ID",
     "TOKEN",
     "Call",
@@ -33,7 +33,7 @@ __all__ = [
     "RandomFaults",
 ]
 
-LEAST_SCOPES = frozenset({"channels:history", "channels:read", "users:read"})
+REQUIRED_SCOPES = frozenset({"channels:history", "channels:read", "users:read"})
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def example(
         max_tokens=settings.long_term_max_tokens if long else settings.short_term_max_tokens,
         language=language,
         zone="UTC",
-        place="#general",
+        scope_name="#general",
         references=[Reference("workspace memory", f"- {texts['old']}")],
         operations=merge_mode == "operations",
         form=form,
@@ -123,7 +123,7 @@ def example(
     added = [Addition("#general", [MemoryLine(2, texts["new"])])]
     existing = [MemoryLine(1, texts["old"])]
     if scope is MemoryScope.WORKSPACE:
-        request = replace(request, references=(), place="Example", additions=added)
+        request = replace(request, references=(), scope_name="Example", additions=added)
         return replace(request, existing=existing) if long else request
     if long:
         return replace(request, existing=existing, additions=added)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import Reader
-from memories.models.access.tokens import token_digests
+from memories.models.access.tokens import token_hashes
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.context.revisions import Revision
@@ -61,7 +61,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
             scopes=scopes,
             is_narrowed=bool(channels),
             lookup=lookup,
-            digest=token_digests(SALT, secret)[0],
+            digest=token_hashes(SALT, secret)[0],
             expires_at=expires_at,
             requests_per_minute=requests_per_minute,
             client=client,
@@ -125,7 +125,8 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         if key is None or key.prefix != prefix:
             return None
         matches = [
-            constant_time_compare(key.digest, digest) for digest in token_digests(SALT, secret)
+            constant_time_compare(key.digest, token_hash)
+            for token_hash in token_hashes(SALT, secret)
         ]
         return key if any(matches) else None
 

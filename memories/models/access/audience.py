@@ -7,7 +7,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from memories.models.access.access_grants import AccessGrant
 from memories.models.access.audit import AuditEvent
-from memories.models.access.kept_sql import subquery, with_keys
+from memories.models.access.kept_sql import prefetch_keys, subquery
 from memories.models.access.readers import RULES, Reader
 from memories.models.access.workspaces import Member, Workspace, WorkspaceQuerySet
 from memories.models.costs.model_calls import ModelCall
@@ -153,7 +153,7 @@ def read_once(reader: Reader) -> Reader:
 
     The queries of the request are short then, and the database plans them in less time.
     """
-    return with_keys(reader, readable_workspaces, member_channels)
+    return prefetch_keys(reader, readable_workspaces, member_channels)
 
 
 # Texts

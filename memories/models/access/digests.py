@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.deliveries import Delivery, DeliveryQuerySet
-from memories.models.access.tokens import token_digests
+from memories.models.access.tokens import token_hashes
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 
@@ -25,7 +25,7 @@ class DigestQuerySet(models.QuerySet["Digest"]):
 
     def find_by_token(self, token: str) -> "Digest | None":
         """Return the digest with this token of a feed, if its account may sign in."""
-        rows = self.filter(feed_digest__in=token_digests(SALT, token), user__is_active=True)
+        rows = self.filter(feed_digest__in=token_hashes(SALT, token), user__is_active=True)
         return rows.select_related("user").first()
 
     def stop_mails(self) -> None:
@@ -71,7 +71,7 @@ class Digest(models.Model):
     def new_feed_token(self) -> str:
         """Return a new token, which is shown once. An earlier one no longer works."""
         token = secrets.token_urlsafe(32)
-        self.feed_digest = token_digests(SALT, token)[0]
+        self.feed_digest = token_hashes(SALT, token)[0]
         self.save(update_fields=["feed_digest"])
         return token
 

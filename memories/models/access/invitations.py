@@ -34,7 +34,7 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
         invitation = self.create(
             workspace=workspace,
             role=role,
-            digest=_digest(token),
+            digest=_hash_token(token),
             created_by=by,
             expires_at=now + INVITATION_LASTS,
         )
@@ -48,14 +48,14 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
     def find(self, token: str, now: datetime) -> "Invitation | None":
         """Return the open invitation of a token whose inviter is still an admin."""
         rows = self.open(now).select_related("workspace", "created_by")
-        invitation = rows.filter(digest=_digest(token)).first()
+        invitation = rows.filter(digest=_hash_token(token)).first()
         if invitation is None:
             return None
         inviter, workspace = invitation.created_by, invitation.workspace
         return invitation if _may_invite(inviter, workspace, now) else None
 
 
-def _digest(token: str) -> str:
+def _hash_token(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -23,19 +23,19 @@ MAX_KEYS = 100
 _PLACEHOLDER_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
-def with_keys(reader: Reader, *conditions: Callable[[Reader], QuerySet[Any]]) -> Reader:
+def prefetch_keys(reader: Reader, *conditions: Callable[[Reader], QuerySet[Any]]) -> Reader:
     """Return the reader with the keys of each `rows(reader)` that has fewer than `MAX_KEYS`."""
     read = []
     for rows in conditions:
         keys = tuple(sorted(pk for (pk,) in fetch(_first_keys, reader, rows, MAX_KEYS)))
         if len(keys) < MAX_KEYS:
             read.append((rows, keys))
-    return replace(reader, keys=tuple(read))
+    return replace(reader, prefetched_keys=tuple(read))
 
 
 def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
     """Return the keys of `rows(reader)`, for ``__in``."""
-    for condition, keys in reader.keys:
+    for condition, keys in reader.prefetched_keys:
         if condition is rows:
             return keys
     sql, params = _cached_sql(_keys_of, reader, rows)

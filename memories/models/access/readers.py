@@ -22,7 +22,8 @@ class Reader:
     A reader without ``user_id`` and ``person_id`` reads public channels if ``is_public``, else nothing.
     With ``key_id`` the reader is an API key of the user; if ``is_narrowed``, it reads only the channels
     that the key names. ``person_id`` is a person without a proven account. With ``channel_id`` the
-    reader is all readers of a channel (`Channel.common_reader`). ``keys`` are what `read_once` has read.
+    reader is all readers of a channel (`Channel.common_reader`). ``prefetched_keys`` are the primary
+    keys of the workspaces and channels that `read_once` has read, by the query for them.
     """
 
     user_id: int | None = None
@@ -33,7 +34,7 @@ class Reader:
     is_narrowed: bool = False
     person_id: int | None = None
     channel_id: int | None = None
-    keys: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...] = ()
+    prefetched_keys: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...] = ()
 
     @classmethod
     def of(cls, user: Any, now: datetime | None = None) -> Self:
@@ -59,7 +60,7 @@ class Reader:
 
     def without_operator_rights(self) -> Self:
         """Return the reader as a person of the team, for texts that leave the hub."""
-        return replace(self, is_operator=False, keys=())
+        return replace(self, is_operator=False, prefetched_keys=())
 
     @property
     def reads_all_public(self) -> bool:

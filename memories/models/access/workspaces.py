@@ -249,14 +249,14 @@ class Workspace(models.Model):
         if before == role:
             return False
         slack_roles = [person.role for person in self.people.filter(user=user)]
-        refusal = roles.find_refusal(
+        error = roles.find_role_error(
             is_self=by == user,
             before=roles.effective_role(before, slack_roles),
             after=roles.effective_role(role, slack_roles),
             other_admins=len({*self.admin_ids()} - {user.pk}),
         )
-        if refusal:
-            raise RoleRefused(refusal)
+        if error:
+            raise RoleRefused(error)
         if role:
             self.members.update_or_create(user=user, defaults={"role": role})
         else:

@@ -49,13 +49,13 @@ def install(connection: BaseDatabaseWrapper) -> None:
     if REVISION not in connection.introspection.table_names():
         return
     statements = dict(_statements(connection))
-    digest = sha256(repr(statements).encode()).hexdigest()[:8]
-    if existing_triggers(connection) >= {f"{name}_{digest}" for name in statements if name}:
+    suffix = sha256(repr(statements).encode()).hexdigest()[:8]
+    if existing_triggers(connection) >= {f"{name}_{suffix}" for name in statements if name}:
         return
     remove(connection)
     with connection.cursor() as cursor:
         for name, statement in statements.items():
-            cursor.execute(f"CREATE TRIGGER {name}_{digest} {statement}" if name else statement)
+            cursor.execute(f"CREATE TRIGGER {name}_{suffix} {statement}" if name else statement)
         cursor.execute(_change(connection))  # the data may have changed without triggers
 
 
@@ -80,7 +80,7 @@ def _change(connection: BaseDatabaseWrapper) -> str:
 
 
 def _statements(connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-    """Return the triggers by name, without their digest, and PostgreSQL's function by ""."""
+    """Return the triggers by name, without their suffix, and PostgreSQL's function by ""."""
     is_sqlite = connection.vendor == "sqlite"
     run, each_row, once = f"BEGIN {_change(connection)} END", "", ""
     if not is_sqlite:

@@ -9,7 +9,7 @@ import secrets
 from django.db import connections, models, transaction
 from django.db.models.expressions import RawSQL
 
-MOST_ROWS = 1_000  # a sum over these takes less than a millisecond
+MAX_ROWS = 1_000  # a sum over these takes less than a millisecond
 REVISED = "memoryhub.revised"  # PostgreSQL's setting of a transaction that has added a row
 
 
@@ -31,7 +31,7 @@ class RevisionQuerySet(models.QuerySet["Revision"]):
 
         Without the new row the sum might return to that of a time without these rows.
         """
-        if self.count() <= MOST_ROWS:
+        if self.count() <= MAX_ROWS:
             return False
         self.all().delete()
         self.create(number=secrets.randbits(53))

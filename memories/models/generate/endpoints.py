@@ -12,11 +12,11 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
 from memories.rules.generate.circuit_breaker import CircuitBreaker
-from memories.rules.generate.probe import LONGEST_PROMPT_TOKENS, ProbeResult
+from memories.rules.generate.probe import LONG_PROMPT_TOKENS, ProbeResult
 from memories.rules.summariser import PromptForm
 
-LEAST_THINKING = 1_000  # tokens
-MOST_THINKING = 16_000
+MIN_THINKING_TOKENS = 1_000
+MAX_THINKING_TOKENS = 16_000
 
 # Copied from an earlier row of the same model and address, with another key.
 COPIED_FIELDS = (
@@ -43,7 +43,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 
 
 class Endpoint(models.Model):
-    """A model at an address with a key. The fingerprint is a digest of the three.
+    """A model at an address with a key. The fingerprint is an HMAC of the three.
 
     The columns with the names of the fields of `CircuitBreaker` are its state.
     """
@@ -107,7 +107,7 @@ class Endpoint(models.Model):
 
         A probe found it: the model did not read a longer text to its beginning.
         """
-        is_short = self.context_tokens and self.context_tokens < LONGEST_PROMPT_TOKENS
+        is_short = self.context_tokens and self.context_tokens < LONG_PROMPT_TOKENS
         return self.context_tokens if is_short else None
 
     @transaction.atomic
@@ -136,7 +136,7 @@ class Endpoint(models.Model):
 
     def raise_thinking_tokens(self, used: int) -> None:
         """Double the tokens for reasoning after ``used`` were too few, once for parallel calls."""
-        raised = min(max(2 * used, LEAST_THINKING), MOST_THINKING)
+        raised = min(max(2 * used, MIN_THINKING_TOKENS), MAX_THINKING_TOKENS)
         Endpoint.objects.filter(pk=self.pk, thinking_tokens=used).update(
             thinking_tokens=raised, reasons=True
         )

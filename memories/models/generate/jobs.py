@@ -33,7 +33,7 @@ from memories.rules.summariser import (
 
 KEEPS_REPLY = ("unexpected", "not_closed")  # faults of the hub: the reply itself is good
 REBUILD = "rebuild"  # the trigger of a job that makes a long-term memory anew
-MOST_CLOSINGS = 10  # of one saved reply, in case each one ends its worker
+MAX_CLOSINGS = 10  # of one saved reply, in case each one ends its worker
 
 
 class Job(models.Model):
@@ -235,7 +235,7 @@ class Job(models.Model):
         """Count a try to close, before it begins. False after too many."""
         Job.objects.filter(pk=self.pk).update(workers_lost=F("workers_lost") + 1)
         self.workers_lost += 1
-        return self.workers_lost <= MOST_CLOSINGS
+        return self.workers_lost <= MAX_CLOSINGS
 
     def delay_closing(self, error: SummariserError, until: datetime) -> None:
         """Keep the reply after an error of the hub, and close it later."""

@@ -158,7 +158,7 @@ class Channel(models.Model):
         """Whether the workspace's settings let its messages be read from Slack."""
         return self.is_public or self.workspace.memory_settings.read_private_channels
 
-    def has_guests(self, now: datetime) -> bool:
+    def may_have_guests(self, now: datetime) -> bool:
         """Return whether the channel has readers who may not read the rest of the workspace.
 
         This is always true for a channel shared with another organisation. If its list of members is
@@ -189,7 +189,7 @@ class Channel(models.Model):
         """
         full = self._guests_by_role().full_members()
         guests = full.filter(workspace=self.workspace_id, is_deleted=False)
-        is_narrowed = self.has_guests(now) or (self.is_public and guests.exists())
+        is_narrowed = self.may_have_guests(now) or (self.is_public and guests.exists())
         return Reader(is_public=True, channel_id=self.pk, is_narrowed=is_narrowed, now=now)
 
     def update_fields(self, values: dict[str, Any]) -> bool:

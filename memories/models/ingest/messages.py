@@ -84,9 +84,9 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         """Messages that a summary may use: no notices, deletions or excluded bots (rule 3)."""
         return self.filter(rememberable_condition())
 
-    def removed_among(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    def removed_among(self, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return which of these (channel's Slack id, ts) were deleted or forgotten, or are too old."""
-        keys = set(places)
+        keys = set(keys)
         rows = self.filter(
             state__in=Message.REMOVED,
             channel__slack_id__in={channel for channel, _ in keys},
@@ -155,8 +155,8 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
             row.stored_at = now  # type: ignore[assignment]
         names = [field.attname for field in fields]
         columns = ", ".join(self._columns(names))
-        places = ", ".join(["%s"] * len(fields))
-        self._each(f"INSERT INTO {{}} ({columns}) VALUES ({places})", rows, names)
+        placeholders = ", ".join(["%s"] * len(fields))
+        self._each(f"INSERT INTO {{}} ({columns}) VALUES ({placeholders})", rows, names)
 
     def rewrite(self, rows: Sequence["Message"], names: Sequence[str]) -> None:
         """Save these fields (``author_id``, not ``author``) of stored rows, as fast as `insert`."""

@@ -72,9 +72,9 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
     def of_thread(self, channel: Channel, thread_ts: str) -> "Memory":
         """Return the short-term memory of a thread. Create it on first use."""
         scope_id = make_thread_scope_id(channel.slack_id, thread_ts)
-        place = {"channel": channel, "thread_ts": thread_ts}
+        values = {"channel": channel, "thread_ts": thread_ts}
         return self._get_or_create(
-            channel.workspace, MemoryScope.THREAD, scope_id, MemoryType.SHORT_TERM, **place
+            channel.workspace, MemoryScope.THREAD, scope_id, MemoryType.SHORT_TERM, **values
         )
 
     def _get_or_create(
@@ -167,8 +167,8 @@ class Memory(models.Model):
         verbose_name_plural = _("memories")
 
     def __str__(self) -> str:
-        place = f"{self.channel or self.workspace} {self.thread_ts}".strip()
-        return f"{place}, {self.get_memory_type_display()}"
+        scope = f"{self.channel or self.workspace} {self.thread_ts}".strip()
+        return f"{scope}, {self.get_memory_type_display()}"
 
     def add_version(self, new: NewVersion, expected_head: int) -> "MemoryVersion":
         """Write the next version if ``expected_head`` is the newest number.

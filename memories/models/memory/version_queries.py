@@ -1,4 +1,4 @@
-"""Querysets of versions: those of a place or a time, and those to merge."""
+"""Querysets of versions: those of a scope or a time, and those to merge."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime

@@ -44,7 +44,7 @@ class StaleNote(Exception):
         self.current = current
 
 
-check_length = MaxLengthValidator(rules.LONGEST_CONTENT)  # for forms
+check_length = MaxLengthValidator(rules.MAX_CONTENT_LENGTH)  # for forms
 
 
 class NoteQuerySet(SearchableQuerySet["Note"]):

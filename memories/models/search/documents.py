@@ -17,7 +17,7 @@ from memories.rules.search.tokenizer import KEY_WIDTH, Term
 
 SLOTS = 1024  # texts with the same microsecond
 LAST_KEY = 2**63 - 1  # of the year 2255; later days have no texts
-MOST_LOOKUPS = 2_000  # tokens times keys; further tokens are checked in the stored text only
+MAX_LOOKUPS = 2_000  # tokens times keys; further tokens are checked in the stored text only
 WORDS = "memories_searchwords"  # SQLite's FTS5 table; PostgreSQL has a column
 # The kinds of texts, and the columns with their keys.
 MESSAGE, VERSION, NOTE = "message", "version", "note"
@@ -147,7 +147,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             return self.none()
         is_sqlite = connections[self.db].vendor == "sqlite"
         included = [term for term in terms if not term.excluded]
-        tokens = _tokens(included, selective=not is_sqlite)[: max(1, MOST_LOOKUPS // len(keys))]
+        tokens = _tokens(included, selective=not is_sqlite)[: max(1, MAX_LOOKUPS // len(keys))]
         where: list[str] = []
         params: list[Any] = []
         found_in = "instr({}, %s)" if is_sqlite else "strpos({}, %s)"
@@ -270,7 +270,7 @@ def _tokens(terms: Iterable[Term], *, selective: bool) -> list[Tokens]:
 
 def _any_of(words: Sequence[str], keys: Sequence[str]) -> list[Tokens]:
     """Return the tokens of a search for any of these words, as many as may be looked up."""
-    return [tuple((word, False) for word in words[: max(1, MOST_LOOKUPS // len(keys))])]
+    return [tuple((word, False) for word in words[: max(1, MAX_LOOKUPS // len(keys))])]
 
 
 def _fts5_query(keys: Iterable[str], tokens: Iterable[Tokens]) -> str:

@@ -6,7 +6,7 @@ from memories.rules.sync.rate_limits import Bucket
 
 
 class SlackBudget(models.Model):
-    """A token bucket for one method and one Slack token. The token is stored as a digest."""
+    """A token bucket for one method and one Slack token. The token is stored as a hash."""
 
     token_key = models.CharField(max_length=16)
     method = models.CharField(max_length=60)

@@ -25,8 +25,8 @@ def setup_token() -> str:
     It depends on SECRET_KEY, so that all processes accept it. After the first account it opens
     nothing.
     """
-    digest = salted_hmac("memories.setup", "first account", algorithm="sha256").hexdigest()
-    return digest[:32]
+    token = salted_hmac("memories.setup", "first account", algorithm="sha256").hexdigest()
+    return token[:32]
 
 
 @transaction.atomic

@@ -25,7 +25,7 @@ AT_ONCE = 100  # versions that a webhook looks at, and deliveries of one run
 SETTLED_AFTER = timedelta(minutes=1)
 """A transaction that began earlier may commit a lower primary key later."""
 TIMEOUT = 10  # seconds
-MOST_OF_A_REPLY = 1_000  # bytes
+MAX_REPLY_BYTES = 1_000
 
 
 class NotPublic(Exception):
@@ -122,7 +122,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
-        response.read(MOST_OF_A_REPLY)
+        response.read(MAX_REPLY_BYTES)
         return response.status
     finally:
         connection.close()

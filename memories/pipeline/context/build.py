@@ -187,7 +187,7 @@ class _Rows:
         listed = chosen.union(row.channel_id for row in earlier)
         channels = {k: n for pk, (k, n) in self.channels.by_key.items() if pk in listed}
         memories = memory_texts(versions, archive, list(channels))
-        has_long_term = any(x.kind == LONG_TERM and x.place == WORKSPACE for x in memories)
+        has_long_term = any(x.kind == LONG_TERM and x.scope_key == WORKSPACE for x in memories)
         return Material(
             settings=settings,
             persona=self.persona,

@@ -29,7 +29,7 @@ from memories.rules.memory.identity import (
 from memories.rules.memory.lines import Origin, strip_bullet
 from memories.rules.settings import MemorySettings
 
-MOST_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
+MAX_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
 ARCHIVED = 1_000  # lines of the archive in a context
 
 _KINDS = {MemoryType.LONG_TERM: LONG_TERM, MemoryType.SHORT_TERM: SHORT_TERM}
@@ -117,7 +117,7 @@ def archived_lines(versions: Sequence[Any], at_us: int | None) -> list[Line]:
     With ``at_us`` these are the lines that were archived at that time and still are.
     """
     memories = [x.memory_id for x in versions if x.memory.memory_type == MemoryType.LONG_TERM]
-    rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
+    rows = Line.objects.archived().filter(version__memory__in=memories[:MAX_KEYS])
     if at_us is not None:
         rows = rows.filter(outcome_us__lte=at_us)
     return list(reversed(rows.select_related("version__memory").newest_first()[:ARCHIVED]))
@@ -130,28 +130,28 @@ def memory_texts(
     texts = []
     for version in versions:
         memory = version.value
-        kind, place = _KINDS[memory.memory_type], memory.scope_id
+        kind, scope_key = _KINDS[memory.memory_type], memory.scope_id
         if memory.scope is MemoryScope.WORKSPACE:
-            place = WORKSPACE
+            scope_key = WORKSPACE
         elif memory.scope is MemoryScope.THREAD:
-            kind, place = THREAD, parse_thread_scope_id(place)[1]
-        text = MemoryText(kind, memory.content, place, version=version.pk)
-        if kind == THREAD or (kind == SHORT_TERM and place != WORKSPACE):
+            kind, scope_key = THREAD, parse_thread_scope_id(scope_key)[1]
+        text = MemoryText(kind, memory.content, scope_key, version=version.pk)
+        if kind == THREAD or (kind == SHORT_TERM and scope_key != WORKSPACE):
             text = replace(text, number=version.number, until_us=version.until_us)
         texts.append(text)
     archives: dict[str, list[str]] = {}
     for line in archive:
         archives.setdefault(line.version.memory.scope_id, []).append(line.text)
     for scope_id, lines in archives.items():
-        place = WORKSPACE if scope_id == WORKSPACE_SCOPE_ID else scope_id
-        texts.append(MemoryText(ARCHIVE, "\n".join(lines), place))
-    order = {place: i for i, place in enumerate([WORKSPACE, *channels])}
+        scope_key = WORKSPACE if scope_id == WORKSPACE_SCOPE_ID else scope_id
+        texts.append(MemoryText(ARCHIVE, "\n".join(lines), scope_key))
+    order = {key: i for i, key in enumerate([WORKSPACE, *channels])}
 
     def position(text: MemoryText) -> tuple[int, str, int, int, int]:
         is_thread = text.kind == THREAD
-        place = len(order) if is_thread else order[text.place]
-        thread = text.place if is_thread else ""
-        return (place, thread, _ORDER.index(text.kind), text.until_us, text.number)
+        index = len(order) if is_thread else order[text.scope_key]
+        thread = text.scope_key if is_thread else ""
+        return (index, thread, _ORDER.index(text.kind), text.until_us, text.number)
 
     return sorted(texts, key=position)
 

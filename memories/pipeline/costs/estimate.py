@@ -38,7 +38,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
 from memories.rules.tokens import count_characters, estimate_tokens, tokens_of_counts
 
-MOST_SAMPLES = 24
+MAX_SAMPLES = 24
 AT_ONCE = 2000  # rows read at a time
 
 
@@ -94,7 +94,7 @@ def measure_calls(model: str) -> CallStatistics:
         .filter(pk__in=calls.values("job"))
         .select_related("memory__workspace")
         .prefetch_related(Prefetch("model_calls", queryset=calls))
-        .order_by("-pk")[:MOST_SAMPLES]
+        .order_by("-pk")[:MAX_SAMPLES]
     )
     if not jobs:
         return CallStatistics()
@@ -140,19 +140,25 @@ def measure_workload(
     messages, segments = _cancelled(channel, since_us, "segment")
     _, threads = _cancelled(channel, since_us, "thread_segment")
     last_cuts = channel.segments.values_list("thread_ts").annotate(Max("last_us")).order_by()
-    frontiers = dict(last_cuts)
+    until_by_thread = dict(last_cuts)
     for thread_ts, (times, tokens) in waiting.items():
-        frontier = frontiers.get(thread_ts)
-        if thread_ts and frontier is None and len(times) < settings.thread_min_messages:
+        segments_until_us = until_by_thread.get(thread_ts)
+        if thread_ts and segments_until_us is None and len(times) < settings.thread_min_messages:
             continue
-        latest_us = max(times[-1], frontier or 0)
+        latest_us = max(times[-1], segments_until_us or 0)
         decision = should_update_short_term_memory(
             latest_us, len(times), now_us, settings, has_memory=True
         )
         is_closed_now = close_now == thread_ts
         from_us = channel.segments_from_us
         cuts = cut_waiting_messages(
-            times, from_us, frontier, decision, now_us, settings, is_requested=is_closed_now
+            times,
+            from_us,
+            segments_until_us,
+            decision,
+            now_us,
+            settings,
+            is_requested=is_closed_now,
         )
         if thread_ts and cuts:  # a thread has one version of all its messages
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]
@@ -167,7 +173,7 @@ def measure_workload(
         messages,
         segments,
         threads,
-        background=0 if channel.has_guests(timezone.now()) else background,
+        background=0 if channel.may_have_guests(timezone.now()) else background,
         short_term=lengths.get(MemoryType.SHORT_TERM, 0),
         long_term=lengths.get(MemoryType.LONG_TERM, 0),
         is_public=channel.is_public,

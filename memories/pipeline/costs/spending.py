@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memories.models import Backfill, Budget, Endpoint, Job, ModelCall, Price, Workspace
 from memories.models.costs.model_calls import ModelCallQuerySet
-from memories.rules.costs.money import Limit, find_refusal
+from memories.rules.costs.money import Limit, find_limit_error
 from memories.rules.generate.circuit_breaker import CircuitBreaker
 from memories.rules.summariser import (
     PromptForm,
@@ -64,7 +64,7 @@ class CallLedger:
             else None  # the offline summariser costs nothing
         )
 
-    def find_refusal(self, now: datetime) -> Refused | None:
+    def find_breaker_refusal(self, now: datetime) -> Refused | None:
         """Return why the endpoint's breaker refuses all calls now. `reserve` checks it again."""
         if self.endpoint is None:
             return None
@@ -164,9 +164,9 @@ class CallLedger:
         tokens = tokens_in + bound.completion_tokens
         micros = price.micros(tokens_in, bound.completion_tokens) if price else None
         for why, limit, calls in self._limits(job, now):
-            if text := find_refusal(tokens, micros, limit):
+            if text := find_limit_error(tokens, micros, limit):
                 ended = limit.without(*calls.running(now, self.lease).committed())
-                may_fit_soon = limit.until and not find_refusal(tokens, micros, ended)
+                may_fit_soon = limit.until and not find_limit_error(tokens, micros, ended)
                 return Refused(why, text, now + self.pause if may_fit_soon else limit.until)
         if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker runs it.")

@@ -17,7 +17,7 @@ from memories.rules.costs.money import MICROS
 from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.ingest.timestamps import from_micros
 
-MOST_IDLE_SECONDS = 60  # without a call or a version: other workers may have the jobs
+MAX_IDLE_SECONDS = 60  # without a call or a version: other workers may have the jobs
 RATE_OVER = timedelta(minutes=5)  # the calls of this time give the rate
 
 
@@ -108,7 +108,7 @@ def run_backfill(backfill: Backfill, on_progress: Callable[[], None]) -> str:
             refusal["until"] is None or refusal["why"] == Refusal.NEEDS_PERSON
             for refusal in report.refusals
         )
-        if waits_for_long or idle_seconds >= MOST_IDLE_SECONDS:
+        if waits_for_long or idle_seconds >= MAX_IDLE_SECONDS:
             reasons = dict.fromkeys(refusal["why"] for refusal in report.refusals)
             return ", ".join(reasons) or "waiting"
         time.sleep(1)

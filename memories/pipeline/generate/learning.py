@@ -1,7 +1,7 @@
 """Learn from conversations: propose lasting lines of a merge as notes (S4)."""
 
 from memories.models import MemoryVersion, Note, Proposal
-from memories.rules.memory.learning import MOST, note_type
+from memories.rules.memory.learning import MAX_PROPOSALS, note_type
 from memories.rules.memory.lines import Origin, strip_bullet
 
 
@@ -25,7 +25,7 @@ def propose_notes(version: MemoryVersion) -> None:
     notes = Note.objects.filter(workspace=memory.workspace, content__in=texts)
     earlier = {*proposed.values_list("text", flat=True), *notes.values_list("content", flat=True)}
     lasting = [text for text, kind in types.items() if kind and text not in earlier]
-    for text in lasting[:MOST]:
+    for text in lasting[:MAX_PROPOSALS]:
         sources = texts[text].sources.filter(channel=memory.channel).without_private_days()
         Proposal.objects.propose(
             version,

@@ -106,20 +106,20 @@ def _find_wait(channel: Any, now_us: int, settings: MemorySettings) -> UpdateDec
     return find_waiting_decision(channel.first, channel.latest, channel.new, now_us, settings)
 
 
-def threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:
+def threads_to_plan(workspace: Workspace, now_us: int, **lookups: Channel) -> set[tuple[int, str]]:
     """Return (channel key, thread ts) of threads with new messages that are long enough.
 
     A thread that has a segment is. Others are not read: there may be very many short ones.
     """
     waiting = Message.objects.waiting_in_threads().until(now_us)
     long_enough = (
-        waiting.filter(channel__workspace=workspace, **place)
+        waiting.filter(channel__workspace=workspace, **lookups)
         .values_list("channel", "thread_ts")
         .annotate(waiting=Count("pk"))
         .filter(waiting__gte=workspace.memory_settings.thread_min_messages)
     )
     replies = waiting.filter(channel=OuterRef("channel"), thread_ts=OuterRef("thread_ts"))
-    segments = Segment.objects.filter(Exists(replies), channel__workspace=workspace, **place)
+    segments = Segment.objects.filter(Exists(replies), channel__workspace=workspace, **lookups)
     threads = segments.exclude(thread_ts="").values_list("channel", "thread_ts")
     return {*threads, *((channel, thread_ts) for channel, thread_ts, _ in long_enough)}
 
@@ -144,7 +144,10 @@ def plan_channel(
 
 @dataclass
 class _Planner:
-    """Plans one channel, whose row is locked. A frontier is the time of a last message in a segment."""
+    """Plans one channel, whose row is locked.
+
+    ``segments_until_us`` is the time of the last message in a segment of the channel or thread.
+    """
 
     channel: Channel
     now_us: int
@@ -159,15 +162,17 @@ class _Planner:
         waiting = _read_messages(
             Message.objects.waiting().filter(channel=channel).until(self.now_us)
         )
-        frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
-        decision = self._decide(waiting, frontier)
-        closed = self._cut("", waiting, frontier, decision)
+        segments_until_us = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
+        decision = self._decide(waiting, segments_until_us)
+        closed = self._cut("", waiting, segments_until_us, decision)
         segments = self._create_segments("", closed)
         if closed:
             in_windows = {m.pk for window in closed for m in window.messages}
             still_open = [m for m in waiting if m.pk not in in_windows]
-            frontier = max(frontier or 0, *(window.messages[-1].micros for window in closed))
-            decision = self._decide(still_open, frontier)
+            segments_until_us = max(
+                segments_until_us or 0, *(window.messages[-1].micros for window in closed)
+            )
+            decision = self._decide(still_open, segments_until_us)
         self._schedule_edited()
         backfill = Backfill.objects.find_unfinished(channel) if closed else None
         for segment, window in zip(segments, closed, strict=True):
@@ -181,27 +186,29 @@ class _Planner:
             channel.mark_segments_complete()
         return segments, decision
 
-    def _decide(self, waiting: Sequence[WaitingMessage], frontier: int | None) -> UpdateDecision:
+    def _decide(
+        self, waiting: Sequence[WaitingMessage], segments_until_us: int | None
+    ) -> UpdateDecision:
         times = [m.micros for m in waiting]
         return should_update_short_term_memory(
-            max(times if frontier is None else [frontier, *times], default=None),
+            max(times if segments_until_us is None else [segments_until_us, *times], default=None),
             len(waiting),
             self.now_us,
             self.settings,
-            has_memory=self.memory.head > 0 or frontier is not None,
+            has_memory=self.memory.head > 0 or segments_until_us is not None,
         )
 
     def _cut(
         self,
         thread_ts: str,
         waiting: Sequence[WaitingMessage],
-        frontier: int | None,
+        segments_until_us: int | None,
         decision: UpdateDecision,
     ) -> list[Window]:
         cuts = cut_waiting_messages(
             [m.micros for m in waiting],
             self.channel.segments_from_us,
-            frontier,
+            segments_until_us,
             decision,
             self.now_us,
             self.settings,
@@ -334,23 +341,23 @@ class _Planner:
         by_thread: dict[str, list[WaitingMessage]] = defaultdict(list)
         for message in _read_messages(messages.filter(thread_ts__in=[ts for _, ts in threads])):
             by_thread[message.thread_ts].append(message)
-        frontiers: dict[str, int] = dict(
+        until_by_thread: dict[str, int] = dict(
             channel.segments.filter(thread_ts__in=list(by_thread))
             .values_list("thread_ts")
             .annotate(last=Max("last_us"))
         )
         for thread_ts, replies in by_thread.items():
-            frontier = frontiers.get(thread_ts)
-            if frontier is None and len(replies) < self.settings.thread_min_messages:
+            segments_until_us = until_by_thread.get(thread_ts)
+            if segments_until_us is None and len(replies) < self.settings.thread_min_messages:
                 continue
             decision = should_update_short_term_memory(
-                max(replies[-1].micros, frontier or 0),
+                max(replies[-1].micros, segments_until_us or 0),
                 len(replies),
                 self.now_us,
                 self.settings,
                 has_memory=True,
             )
-            closed = self._cut(thread_ts, replies, frontier, decision)
+            closed = self._cut(thread_ts, replies, segments_until_us, decision)
             if self._create_segments(thread_ts, closed):
                 followups.schedule_thread(Memory.objects.of_thread(channel, thread_ts), self.now_us)
 

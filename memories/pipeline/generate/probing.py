@@ -18,7 +18,7 @@ from memories.rules.generate.prompts import Prompt
 from memories.rules.generate.reply import parse_reply
 from memories.rules.summariser import Reply, Request, SummariserError, Usage
 
-_MOST_TRIES = 5  # each with more tokens for reasoning
+_MAX_TRIES = 5  # each with more tokens for reasoning
 _PAUSE = timedelta(hours=1)  # between automatic probes
 
 
@@ -51,7 +51,9 @@ class Prober:
     def _summary(self, request: Request) -> Reply:
         def send(thinking_tokens: int) -> Reply:
             sent = replace(request, thinking_tokens=thinking_tokens)
-            return self._call(self.summariser.bound(sent), lambda: self.summariser.summarise(sent))
+            return self._call(
+                self.summariser.upper_bound(sent), lambda: self.summariser.summarise(sent)
+            )
 
         return self._retry_without_room(send)
 
@@ -64,7 +66,7 @@ class Prober:
 
     def _retry_without_room(self, send: Callable[[int], Reply]) -> Reply:
         """Repeat a call with a higher limit while the reasoning uses up the limit before the answer."""
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             reply = send(self.ledger.thinking_tokens)
             if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break

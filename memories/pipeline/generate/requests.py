@@ -47,7 +47,7 @@ class RequestBuilder:
     """Builds the requests of one pass over a workspace."""
 
     workspace: Workspace
-    has_guests: bool = True  # whether the channel of the job at hand has; it may change meanwhile
+    may_have_guests: bool = True  # the channel of the job at hand; it may change meanwhile
 
     @property
     def settings(self) -> MemorySettings:
@@ -55,7 +55,8 @@ class RequestBuilder:
 
     def build(self, job: Job) -> JobRequest:
         memory = job.memory
-        self.has_guests = memory.channel is not None and memory.channel.has_guests(timezone.now())
+        channel = memory.channel
+        self.may_have_guests = channel is not None and channel.may_have_guests(timezone.now())
         if memory.scope == MemoryScope.WORKSPACE or memory.memory_type == MemoryType.LONG_TERM:
             return self._build_merge(job)
         if memory.scope == MemoryScope.THREAD:
@@ -73,7 +74,7 @@ class RequestBuilder:
             else settings.short_term_max_tokens,
             language=settings.output_language,
             zone=settings.time_zone,
-            place=f"#{safe_name(channel.name)}" if channel else safe_name(self.workspace.name),
+            scope_name=f"#{safe_name(channel.name)}" if channel else safe_name(self.workspace.name),
             **values,
         )
 
@@ -152,7 +153,7 @@ class RequestBuilder:
         people = self.workspace.people.filter(slack_id__in=people_ids)
         public = self.workspace.channels.public().filter(slack_id__in=channel_ids)
         # Guests, who may be among its readers, may not learn the names of other channels.
-        channel_names = {} if self.has_guests else public.names()
+        channel_names = {} if self.may_have_guests else public.names()
         names = Names(people.names(), {**channel_names, channel.slack_id: channel.name})
         lines = [
             MessageLine(
@@ -252,7 +253,7 @@ class RequestBuilder:
     # References (S3's table), which every reader of the output may read
 
     def _workspace_reference(self, output: Memory) -> list[Reference]:
-        if output.channel is None or self.has_guests:
+        if output.channel is None or self.may_have_guests:
             return []
         memories = Memory.objects.with_current().filter(
             workspace=self.workspace,
@@ -263,7 +264,7 @@ class RequestBuilder:
         return [self._reference("workspace memory", memory, output) for memory in memories[:1]]
 
     def _pinned_reference(self, memory: Memory) -> list[Reference]:
-        """Show a rebuild the lines that a person wrote or pinned: they are put back into its text."""
+        """Show a rebuild the lines that a person wrote or pinned: they are restored into its text."""
         pinned = memory.current.protected_lines() if memory.current else []
         text = "\n".join(clean_for_model(line.text) for line in pinned)
         return [Reference("lines that stay", text, same_memory=True)] if pinned else []
@@ -276,7 +277,7 @@ class RequestBuilder:
         is_wider = (
             source.channel_id is None
             and channel is not None
-            and not channel.has_guests(timezone.now())
+            and not channel.may_have_guests(timezone.now())
         )
         if (
             version is None

@@ -19,7 +19,7 @@ REQUEST = Request(
     max_tokens=100,
     language="en",
     zone="UTC",
-    place="#test",
+    scope_name="#test",
     messages=[
         MessageLine(1, datetime(2026, 1, 5, 9, 0, tzinfo=UTC), "Ann", "We meet on Tuesday at ten."),
         MessageLine(2, datetime(2026, 1, 5, 9, 1, tzinfo=UTC), "Bob", "Good, I bring the figures."),
@@ -47,7 +47,7 @@ def try_model(by: User, now: datetime) -> Trial:
     ]
     if any(use.is_reached for use in of_all):
         return Trial(fault="over_budget")
-    bound = summariser.bound(REQUEST)
+    bound = summariser.upper_bound(REQUEST)
     tokens_in = math.ceil(bound.prompt_tokens * SAFETY)
     price = Price.objects.of_model(summariser.name)
     call = ModelCall.objects.create(

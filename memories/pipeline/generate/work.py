@@ -38,7 +38,7 @@ from memoryhub.failpoints import fail_point
 logger = logging.getLogger(__name__)
 
 SAVE_PAUSES = (0.1, 1.0, 5.0)  # seconds between attempts to save a paid reply
-LONGEST_WAIT = 5.0  # seconds: for a longer pause the pass ends
+MAX_WAIT_SECONDS = 5.0  # for a longer pause the pass ends
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RunningCall:
 
     job: Job
     job_request: JobRequest
-    bound: Usage
+    upper_bound: Usage
     reservation: ModelCall | None
 
 
@@ -117,7 +117,7 @@ class JobRunner:
             dead_letter(job, now)
         if any(call.job.workers_lost for call in self.running.values()):
             return
-        if refused := self.ledger.find_refusal(now):
+        if refused := self.ledger.find_breaker_refusal(now):
             self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
@@ -133,14 +133,14 @@ class JobRunner:
     def _wait_until_due(self, until: float | None) -> bool:
         """Sleep until the next job is due and return True. Return False at once if that is not soon."""
         now = timezone.now()
-        refused = self.ledger.find_refusal(now)
+        refused = self.ledger.find_breaker_refusal(now)
         due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
         if due is None:
             return False
         pause = (due - now).total_seconds() + 0.001
-        if pause > LONGEST_WAIT or (until is not None and time.monotonic() + pause >= until):
+        if pause > MAX_WAIT_SECONDS or (until is not None and time.monotonic() + pause >= until):
             return False
         time.sleep(pause)
         return True
@@ -162,7 +162,7 @@ class JobRunner:
             thinking_tokens=self.ledger.thinking_tokens,
             input_limit=self.ledger.input_limit,
         )
-        bound = self.summariser.bound(request, strategy)
+        bound = self.summariser.upper_bound(request, strategy)
         reservation = self.ledger.reserve(job, bound, timezone.now())
         if isinstance(reservation, Refused):
             self._handle_refusal(job, reservation)
@@ -238,7 +238,7 @@ class JobRunner:
 
     @transaction.atomic
     def _save_reply(self, call: RunningCall, reply: Reply, usage: Usage) -> bool:
-        self.ledger.settle(call.reservation, usage, call.bound, timezone.now())
+        self.ledger.settle(call.reservation, usage, call.upper_bound, timezone.now())
         is_saved = call.job.save_reply(reply, call.job_request.sources)
         if not is_saved:  # another worker has the job, but this call is paid too
             call.job.add_usage(usage)

@@ -33,7 +33,7 @@ from memories.rules.memory.lines import (
     Line,
     MergeResult,
     Origin,
-    digest_of,
+    hash_text,
     merge_lines,
     revise_lines,
     strip_bullet,
@@ -48,7 +48,7 @@ class NeedsApproval(Exception):
 class Approval(NamedTuple):
     """The approval of a proposed text by a person, or of their edit of it: then with ``text``.
 
-    ``shown`` is the digest of the text that the person saw, "" if it is not to be compared.
+    ``shown`` is the hash of the text that the person saw, "" if it is not to be compared.
     """
 
     by: User | None
@@ -174,7 +174,7 @@ def _new_version(
         segment=job.segment,
         job=job,
         trigger={**job.trigger, **left_out},  # with the number of messages the model refused
-        put_back=lines.put_back,
+        put_back=lines.restored,
         kept=lines.kept,
         **values,
     )
@@ -237,9 +237,9 @@ def _write_merge(
         raise StaleBase(memory.current)
     result = merge_lines(_base_lines(job, job_request), lines, shown_as=clean_for_model)
     if job.is_rebuild:  # the model did not get these lines, so it has lost none
-        result = result._replace(put_back=[], kept=[*result.kept, *result.put_back])
+        result = result._replace(restored=[], kept=[*result.kept, *result.restored])
     if edited := _edited_lines(result.lines, base, approval):
-        result = MergeResult(edited, put_back=[], kept=[])
+        result = MergeResult(edited, restored=[], kept=[])
     message_count, latest_ts = _source_facts(job, job_request)
     new_version = _new_version(
         job,
@@ -274,7 +274,7 @@ def _edited_lines(
     """Return the lines of an approval that changes the proposed ``lines``, else none."""
     if approval is None:
         return []
-    proposed = digest_of("\n".join(line.text for line in lines))
+    proposed = hash_text("\n".join(line.text for line in lines))
     if (approval.shown or approval.text) and proposed != approval.shown:
         raise ChangedSince
     if not approval.text:

@@ -120,7 +120,7 @@ def proposal_drift(job: Job) -> list[Drift]:
 def accept(job: Job, *, by: User | None, text: str = "", shown: str = "") -> MemoryVersion | None:
     """Write a proposal as the next version. Return None if it was decided already.
 
-    ``shown`` is the digest of the proposed text that ``by`` saw, "" to approve it unseen. A ``text``
+    ``shown`` is the hash of the proposed text that ``by`` saw, "" to approve it unseen. A ``text``
     takes its place. Lines that differ are those of ``by``.
 
     Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new

@@ -51,7 +51,7 @@ def approve(
 ) -> bool:
     """Approve a proposal, with ``text`` in place of the proposed one if it is not empty.
 
-    ``shown`` is the digest of the whole text that the person saw. ``seen`` are the number and the
+    ``shown`` is the hash of the whole text that the person saw. ``seen`` are the number and the
     revision of the version that the person saw. Notes do not depend on it.
 
     Return False, and change nothing, if the proposal was decided already, if the memory or the

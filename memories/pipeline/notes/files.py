@@ -22,7 +22,7 @@ from memories.models.access.audience import notes_with_trash, whole_workspaces
 from memories.models.notes.notes import NoteQuerySet
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.notes import notes_file
-from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
+from memories.rules.notes.fields import MAX_CONTENT_LENGTH, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
 from memories.rules.redaction.shingles import REDACTED
 
@@ -293,8 +293,8 @@ def _find_problem(entry: Entry, channels: Container[str]) -> str:
             return "the reader may write notes of channels alone: add a line `- Channel:`"
         return f"no such channel: {entry.channel_id}"
     length = len(entry.content)
-    if length > LONGEST_CONTENT:
-        return f"a note is at most {LONGEST_CONTENT:,} characters; this one has {length:,}"
+    if length > MAX_CONTENT_LENGTH:
+        return f"a note is at most {MAX_CONTENT_LENGTH:,} characters; this one has {length:,}"
     return ""
 
 

@@ -91,8 +91,8 @@ def remove_copies_of_removed(workspace: Workspace, since_us: int) -> None:
                 references.load_object(row.raw), row.channel.slack_id
             )
         }
-        places = stored.removed_among(map(references.parse_permalink_path, links))
-        removed_links = {references.permalink_path(*place) for place in places}
+        keys = stored.removed_among(map(references.parse_permalink_path, links))
+        removed_links = {references.permalink_path(*key) for key in keys}
         for row in batch if removed_links else ():
             row.replace_content(partial(_without_copies, row.channel.slack_id, removed_links))
 

@@ -16,7 +16,7 @@ from memories.models import (
 )
 from memories.rules.batches import in_batches
 from memories.rules.memory.identity import MemoryType
-from memories.rules.notes.fields import LONGEST_GIVEN_TITLE, title_of
+from memories.rules.notes.fields import MAX_TITLE_LENGTH, title_of
 from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
 from memories.rules.safety.normalized_text import repeats
 
@@ -158,7 +158,7 @@ def _redacted_words(
     tags = [tag for tag in note.tags if not matcher.spans(tag)]
     if (content, title, tags) == (note.content, note.title, note.tags):
         return None
-    return content, title[:LONGEST_GIVEN_TITLE], tags
+    return content, title[:MAX_TITLE_LENGTH], tags
 
 
 def _redact_topics(workspace: Workspace, matcher: QuoteMatcher) -> None:

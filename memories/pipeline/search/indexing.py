@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _Read = Callable[[Collection[int]], tuple[set[int], list[SearchDocument]]]
 
 AT_ONCE = 500
-MOST_US = 2**52  # the latest time whose key fits into a column
+MAX_US = 2**52  # the latest time whose key fits into a column
 THE_INDEXER = 7_316_001  # PostgreSQL's advisory lock: one process at a time assigns keys
 SMALL_PAGES = 4_000  # of an index that is rewritten after every erasure
 
@@ -218,7 +218,7 @@ def _assign_keys(documents: list[SearchDocument]) -> None:
     The keys ascend, since FTS5 would else write a segment for each document.
     """
     documents.sort(key=lambda document: document.pk)
-    firsts = [min(max(document.pk, 0), MOST_US) * SLOTS for document in documents]
+    firsts = [min(max(document.pk, 0), MAX_US) * SLOTS for document in documents]
     used_keys = set(SearchDocument.objects.filter(pk__in=firsts).values_list("pk", flat=True))
     for first in list(used_keys):
         same_time = SearchDocument.objects.filter(pk__gte=first, pk__lt=first + SLOTS)

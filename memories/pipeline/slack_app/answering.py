@@ -68,17 +68,17 @@ def _answer(request: AppRequest, answer: Answerer, now: datetime, *, is_late: bo
 
 def _send(reply: Block, request: AppRequest, workspace: Workspace) -> None:
     """Send an answer to where its request came from."""
-    place = {"channel": request.channel}
+    target = {"channel": request.channel}
     match request.kind:
         case payloads.HOME:
             view = {"type": "home", "blocks": reply["blocks"]}
             client_for(workspace).send("views.publish", user_id=request.user, view=view)
         case payloads.REACTION:
-            fields = {**place, "user": request.user, "text": reply["text"]}
+            fields = {**target, "user": request.user, "text": reply["text"]}
             client_for(workspace).send("chat.postEphemeral", **fields, blocks=reply["blocks"])
         case payloads.LINKS:
             if reply["unfurls"]:
-                fields = {**place, "ts": request.ts}
+                fields = {**target, "ts": request.ts}
                 client_for(workspace).send("chat.unfurl", **fields, unfurls=reply["unfurls"])
         case _:
             respond(request.response_url, reply, settings.SLACK_BASE_URL)

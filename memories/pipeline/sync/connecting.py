@@ -255,8 +255,8 @@ def check_client(workspace: Workspace, client: SlackClient, now: datetime) -> Fi
     except SlackError as error:
         disconnect_if_rejected(workspace, client, error, now)
         return findings(code=error.code, error=ERROR_TEXTS.get(error.code, error.message))
-    if refusal := find_refusal(workspace, identity):
-        code, error_text = refusal
+    if token_error := find_token_error(workspace, identity):
+        code, error_text = token_error
         connection.record_trouble(str(error_text), now)
         return findings(code=code, error=error_text, identity=identity)
     if client.scopes is None:
@@ -301,7 +301,7 @@ def _scope_findings(connection: SlackConnection, workspace: Workspace) -> dict[s
     }
 
 
-def find_refusal(workspace: Workspace, identity: Identity) -> tuple[str, _Text] | None:
+def find_token_error(workspace: Workspace, identity: Identity) -> tuple[str, _Text] | None:
     """Return code and text if a working token may not be used for this workspace."""
     if not identity.team_id:
         return "malformed", _("The reply is not from Slack: it names no team.")

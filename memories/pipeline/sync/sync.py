@@ -172,8 +172,8 @@ class _Sync:
     def _connect(self) -> None:
         """Connect the workspace to the team of the token: from now on lists of members expire."""
         workspace, identity = self.workspace, self.client.identity()
-        if refusal := connecting.find_refusal(workspace, identity):
-            code, text = refusal
+        if token_error := connecting.find_token_error(workspace, identity):
+            code, text = token_error
             raise SlackError(code, str(text), permanent=code != "malformed")
         connections = SlackConnection.objects.filter(workspace=workspace)
         connections.update(bot_id=identity.bot_id)  # its posts are not stored

@@ -1,6 +1,6 @@
 """The zip file of a backup or an export. `manifest.json` lists its files with size and SHA-256.
 
-The digests detect damage, but not forgery: a forger can write the manifest too.
+The hashes detect damage, but not forgery: a forger can write the manifest too.
 """
 
 import hashlib
@@ -57,17 +57,17 @@ class ArchiveWriter:
     @contextmanager
     def add(self, name: str) -> Iterator[Callable[[bytes], None]]:
         """Yield the function that writes bytes to the file."""
-        digest, size = hashlib.sha256(), 0
+        sha256, size = hashlib.sha256(), 0
         with self._zip.open(_zip_info(name), "w", force_zip64=True) as file:
 
             def write(data: bytes) -> None:
                 nonlocal size
-                digest.update(data)
+                sha256.update(data)
                 size += len(data)
                 file.write(data)
 
             yield write
-        self._files.append({"name": name, "bytes": size, "sha256": digest.hexdigest()})
+        self._files.append({"name": name, "bytes": size, "sha256": sha256.hexdigest()})
 
     def close(self, archive_format: str, version: int, facts: dict[str, Any]) -> None:
         head = {"format": archive_format, "format_version": version, **facts}
@@ -175,16 +175,16 @@ class ArchiveReader:
     ) -> Iterator[bytes]:
         if name not in self.files:
             raise ArchiveError(f"{name}: is missing.")
-        listed, digest, size = self.files[name], hashlib.sha256(), 0
+        listed, sha256, size = self.files[name], hashlib.sha256(), 0
         with _archive_errors(f"{name}: is damaged."), self._zip.open(name) as file:
             for piece in iter(reader_of(file), b""):
-                digest.update(piece)
+                sha256.update(piece)
                 size += len(piece)
                 if size > listed["bytes"]:
                     break
                 yield piece
-        if (size, digest.hexdigest()) != (listed["bytes"], listed["sha256"]):
-            raise ArchiveError(f"{name}: differs from what was written (its digest is different).")
+        if (size, sha256.hexdigest()) != (listed["bytes"], listed["sha256"]):
+            raise ArchiveError(f"{name}: differs from what was written (its SHA-256 is different).")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-LONGEST_ADDRESS = 1_000  # characters
+MAX_ADDRESS_LENGTH = 1_000  # characters
 _VISIBLE = re.compile(r"[!-~]+")
 
 
@@ -14,7 +14,7 @@ def is_redirect_allowed(uri: str, hosts: Collection[str]) -> bool:
 
     It is an https address of one of the hosts, or an http address of the person's own machine.
     """
-    if len(uri) > LONGEST_ADDRESS or not _VISIBLE.fullmatch(uri) or set(uri) & set("*\\#@"):
+    if len(uri) > MAX_ADDRESS_LENGTH or not _VISIBLE.fullmatch(uri) or set(uri) & set("*\\#@"):
         return False
     try:
         parts = urlsplit(uri)

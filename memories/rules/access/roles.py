@@ -22,7 +22,7 @@ def effective_role(given: str, slack_roles: Collection[str]) -> str:
     return given
 
 
-def find_refusal(*, is_self: bool, before: str, after: str, other_admins: int) -> str:
+def find_role_error(*, is_self: bool, before: str, after: str, other_admins: int) -> str:
     """Return the reason against a change of effective roles, or "".
 
     ``other_admins`` is the number of admins who would remain.

@@ -10,19 +10,19 @@ from urllib.parse import urlsplit
 
 # The pause after each failed try. A delivery that failed six times ends.
 PAUSES = tuple(timedelta(seconds=n) for n in (30, 300, 1_800, 7_200, 21_600))
-MOST_TRIES = len(PAUSES) + 1
+MAX_TRIES = len(PAUSES) + 1
 
 
 def next_try(tries: int, now: datetime) -> datetime | None:
     """The time of the next try after so many failed ones, None after the last."""
-    return now + PAUSES[tries - 1] if tries < MOST_TRIES else None
+    return now + PAUSES[tries - 1] if tries < MAX_TRIES else None
 
 
 def sign(keys: Iterable[bytes], message_id: str, timestamp: int, body: str) -> str:
     """The value of ``webhook-signature``: one signature for each key, separated by spaces."""
     content = f"{message_id}.{timestamp}.{body}".encode()
-    digests = (hmac.new(key, content, hashlib.sha256).digest() for key in keys)
-    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+    signatures = (hmac.new(key, content, hashlib.sha256).digest() for key in keys)
+    return " ".join(f"v1,{base64.b64encode(signature).decode()}" for signature in signatures)
 
 
 def host_of(url: str) -> str:

@@ -91,8 +91,10 @@ def build_prompt(
     language = "Japanese." if is_mostly_japanese(question) else "the language of the question."
     data = [f"<<texts {key}>>", *rows, f"<<question {key}>>", question_line, f"<<end {key}>>"]
     instructions = _INSTRUCTIONS[form]
-    digest = hashlib.sha256(f"{_SYSTEM}{instructions}".encode()).hexdigest()[:8]
-    return Prompt(_SYSTEM, "\n".join([*data, "", f"{instructions} {language}"]), f"ask-{digest}")
+    prompt_hash = hashlib.sha256(f"{_SYSTEM}{instructions}".encode()).hexdigest()[:8]
+    return Prompt(
+        _SYSTEM, "\n".join([*data, "", f"{instructions} {language}"]), f"ask-{prompt_hash}"
+    )
 
 
 def parse_answer(

@@ -10,7 +10,7 @@ from functools import lru_cache
 from memories.rules import salience
 from memories.rules.language import is_mostly_japanese
 
-MOST = 8  # passages of an answer
+MAX_PASSAGES = 8  # of an answer
 BEST = 3  # passages that an answer without a model begins with
 
 # Measured on the questions of the demo (tests/demo/test_highlights.py).
@@ -52,7 +52,7 @@ class Candidate:
 
 
 def choose(
-    question: str, candidates: Sequence[Candidate], now_us: int, most: int = MOST
+    question: str, candidates: Sequence[Candidate], now_us: int, most: int = MAX_PASSAGES
 ) -> list[int]:
     """Return the indexes of the best candidates, best first, without near-duplicates.
 

@@ -63,14 +63,14 @@ class Part(StrEnum):
 class Block:
     """A part of the text: the title of a section, or a heading with the text below it.
 
-    ``place`` is the id of a channel, "" for the workspace, or the ts of a thread. ``number`` is set
-    for a version of a channel's short-term memory. ``items`` counts its notes or messages; it is 0
-    for a title.
+    ``scope_key`` is the id of a channel, "" for the workspace, or the ts of a thread. ``number`` is
+    set for a version of a channel's short-term memory. ``items`` counts its notes or messages; it is
+    0 for a title.
     """
 
     part: Part
     text: str
-    place: str = ""
+    scope_key: str = ""
     number: int | None = None
     items: int = 1
 
@@ -117,25 +117,25 @@ def _heading(words: str, day: str = "") -> str:
 
 
 def _titles(material: Material) -> dict[str, str]:
-    """Return the headings of the workspace and of the channels by place, in order."""
+    """Return the headings of the workspace and of the channels by scope key, in order."""
     channels = material.channels_in_order.items()
     return {WORKSPACE: "Workspace"} | {key: f"#{safe_name(name)}" for key, name in channels}
 
 
 def _long_term(material: Material) -> Iterator[Block]:
-    for place, title in _titles(material).items():
-        long_term = material.text(LONG_TERM, place)
+    for scope_key, title in _titles(material).items():
+        long_term = material.text(LONG_TERM, scope_key)
         if long_term is not None:
             day = material.shared_day(long_term)
-            names = material.workspace_includes if place == WORKSPACE else ()
+            names = material.workspace_includes if scope_key == WORKSPACE else ()
             note = ", ".join(f"#{safe_name(name)}" for name in names)
             included = f"(Includes {note}, private, by opt-in.)\n" if note else ""
             text = _heading(title, day) + included + _memory(material, long_term, day)
-            yield Block(Part.LONG_TERM, text, place)
-        archive = material.text(ARCHIVE, place)
+            yield Block(Part.LONG_TERM, text, scope_key)
+        archive = material.text(ARCHIVE, scope_key)
         if archive is not None:
             heading = _heading(title) if long_term is None else ""
-            yield Block(Part.LONG_TERM, f"{heading}### Archive\n{_escape(archive)}", place)
+            yield Block(Part.LONG_TERM, f"{heading}### Archive\n{_escape(archive)}", scope_key)
 
 
 def _short_term(material: Material) -> Iterator[Block]:
@@ -145,13 +145,13 @@ def _short_term(material: Material) -> Iterator[Block]:
         day = material.shared_day(short_term)
         text = _heading(titles[WORKSPACE], day) + _memory(material, short_term, day)
         yield Block(Part.SHORT_TERM, text)
-    for place in material.channels_in_order:
-        for i, version in enumerate(material.history(place)):
+    for scope_key in material.channels_in_order:
+        for i, version in enumerate(material.history(scope_key)):
             day = material.day_of(version.until_us)
             text = _memory(material, version.content, day, level="###")
-            heading = "" if i else _heading(titles[place])
+            heading = "" if i else _heading(titles[scope_key])
             text = f"{heading}### {_period(material, version)}\n{text}"
-            yield Block(Part.SHORT_TERM, text, place, version.number)
+            yield Block(Part.SHORT_TERM, text, scope_key, version.number)
 
 
 def _period(material: Material, version: MemoryText) -> str:
@@ -165,8 +165,10 @@ def _threads(material: Material) -> Iterator[Block]:
     for memory in material.memories:
         if memory.kind == THREAD:
             day = material.shared_day(memory.content)
-            text = _heading(f"Thread {memory.place}", day) + _memory(material, memory.content, day)
-            yield Block(Part.THREADS, text, memory.place)
+            text = _heading(f"Thread {memory.scope_key}", day) + _memory(
+                material, memory.content, day
+            )
+            yield Block(Part.THREADS, text, memory.scope_key)
 
 
 def _memory(material: Material, text: str, day: str, *, level: str = "##") -> str:
@@ -228,7 +230,7 @@ def _conversation(material: Material) -> Iterator[Block]:
 
 
 def _messages_block(
-    material: Material, heading: str, messages: Sequence[MessageLine], place: str
+    material: Material, heading: str, messages: Sequence[MessageLine], scope_key: str
 ) -> Block:
     """Return the messages below their days. Only the first of an author has the whole name."""
     rows: list[str] = []
@@ -240,7 +242,7 @@ def _messages_block(
             rows.append(message.shortened(material.short_names if is_named else {}))
             named.add(message.author)
     text = _heading(heading) + "\n".join(rows)
-    return Block(Part.CONVERSATION, text, place, items=len(messages))
+    return Block(Part.CONVERSATION, text, scope_key, items=len(messages))
 
 
 def _escape(text: str) -> str:

@@ -35,7 +35,7 @@ MESSAGE = "message"
 EARLIER = "earlier_message"
 
 # Shares of the budget, as divisors.
-_LONGEST_UNIT = 4  # a longer unit is shortened
+_UNIT = 4  # a longer unit is shortened
 _PERSONA = 2
 _PROTECTED = 2  # units that people wrote or pinned
 _NEWEST_MESSAGES = 10
@@ -43,7 +43,7 @@ _OWN_LONG_TERM = 5  # the named channel's long-term memory
 
 _QUESTION = 7 / 8  # of the budget, for units about the question
 _ABOUT_QUESTION = 0.15  # least relevance, compared with the most relevant unit
-_SHORTEST_UNIT = 40  # tokens; no unit is shortened below it
+_MIN_UNIT_TOKENS = 40  # no unit is shortened below it
 _FRAME = 40  # tokens of the section titles and the time zone
 _HEADING = 12  # tokens of the heading above the first unit of a group
 _ALIKE_WITH_QUESTION = 0.95  # with a question only repetitions are duplicates
@@ -138,7 +138,7 @@ class Selection:
             lines = [line for i, line in enumerate(split_text(memory.content)) if i in chosen]
             if lines:
                 memories.append(replace(memory, content="\n".join(lines)))
-        has_workspace = any(x.kind == LONG_TERM and x.place == WORKSPACE for x in memories)
+        has_workspace = any(x.kind == LONG_TERM and x.scope_key == WORKSPACE for x in memories)
         messages = positions.get((MESSAGE, m.channel_id, 0), ())
         earlier = positions.get((EARLIER, "", 0), ())
         return replace(
@@ -220,10 +220,12 @@ def _units(m: Material) -> Iterator[Unit]:
 def _line_units(m: Material, memory: MemoryText) -> Iterator[Unit]:
     if memory.kind == THREAD:
         factor = _OWN_LINE
-    elif memory.place == WORKSPACE:
+    elif memory.scope_key == WORKSPACE:
         factor = _WORKSPACE_LINE
     else:
-        factor = _OWN_LINE if memory.place == m.channel_id or not m.channel_id else _OTHER_CHANNEL
+        factor = (
+            _OWN_LINE if memory.scope_key == m.channel_id or not m.channel_id else _OTHER_CHANNEL
+        )
     if memory.kind == ARCHIVE:
         factor *= _ARCHIVED_LINE
     is_dated = memory.kind == SHORT_TERM and memory.until_us
@@ -260,7 +262,7 @@ def _unit(
 
 def _shorten_units(m: Material, budget: int) -> Material:
     """Return the material without units that take more than their share of the budget."""
-    limit = max(budget // _LONGEST_UNIT, _SHORTEST_UNIT)
+    limit = max(budget // _UNIT, _MIN_UNIT_TOKENS)
     facts = dict(m.facts)
 
     def shorten_line(line: str) -> str:
@@ -271,7 +273,7 @@ def _shorten_units(m: Material, budget: int) -> Material:
 
     return replace(
         m,
-        persona=shorten(m.persona, max(budget // _PERSONA, _SHORTEST_UNIT)),
+        persona=shorten(m.persona, max(budget // _PERSONA, _MIN_UNIT_TOKENS)),
         memories=[
             replace(memory, content="\n".join(map(shorten_line, split_text(memory.content))))
             for memory in m.memories

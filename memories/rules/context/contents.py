@@ -196,7 +196,7 @@ def _within(material: Material, budget: int, omitted: Sequence[LeftOut]) -> Cont
         context = _build(selection.reduced_material())
     counts = Counter(unit.group[:2] for unit in selection.left_out() if unit.kind != EARLIER)
     reason = f"over the budget of {budget} tokens"
-    over = [LeftOut(kind, place, count, reason) for (kind, place), count in counts.items()]
+    over = [LeftOut(kind, key, count, reason) for (kind, key), count in counts.items()]
     return replace(context, left_out=[*omitted, *over])
 
 
@@ -241,7 +241,7 @@ def _build(m: Material, left_out: Iterable[LeftOut] = ()) -> Context:
         workspace_archive=m.text(ARCHIVE),
         workspace_includes=list(m.workspace_includes),
         channel_memories=channel_memories,
-        thread_memories={x.place: x.content for x in m.memories if x.kind == THREAD},
+        thread_memories={x.scope_key: x.content for x in m.memories if x.kind == THREAD},
         target_thread_ts=m.target_thread_ts,
         notes=list(m.notes),
         earlier_messages=[message.line for message in m.earlier],

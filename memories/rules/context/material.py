@@ -16,10 +16,10 @@ LONG_TERM = "long_term_memory"
 SHORT_TERM = "short_term_memory"
 THREAD = "thread_memory"
 ARCHIVE = "archive"
-WORKSPACE = ""  # the place of the workspace's own memories
+WORKSPACE = ""  # the scope key of the workspace's own memories
 _TIMES = 20_000  # whose days a process keeps
 
-Group = tuple[str, str, int]  # kind, place, number of the version
+Group = tuple[str, str, int]  # kind, scope key, number of the version
 
 
 @dataclass(frozen=True)
@@ -27,21 +27,21 @@ class MemoryText:
     """The text of a memory, or one version of a channel's short-term memory.
 
     ``kind`` is LONG_TERM, SHORT_TERM, THREAD, or ARCHIVE for lines that left a long-term memory
-    for want of room. ``place`` is the id of a channel, WORKSPACE, or the ts of a thread. Versions
+    for want of room. ``scope_key`` is the id of a channel, WORKSPACE, or the ts of a thread. Versions
     of channels and threads have a ``number``, and end their period at ``until_us``. ``version`` is
     the key of the version, 0 for an archive.
     """
 
     kind: str
     content: str
-    place: str = WORKSPACE
+    scope_key: str = WORKSPACE
     number: int = 0
     until_us: int = 0
     version: int = 0
 
     @property
     def group(self) -> Group:
-        return (self.kind, self.place, self.number)
+        return (self.kind, self.scope_key, self.number)
 
 
 @dataclass(frozen=True)
@@ -129,19 +129,19 @@ class Material:
         return dict(items)
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str], list[MemoryText]]:
-        by_place = defaultdict(list)
+    def _by_scope(self) -> dict[tuple[str, str], list[MemoryText]]:
+        by_scope = defaultdict(list)
         for memory in self.memories:
-            by_place[memory.kind, memory.place].append(memory)
-        return dict(by_place)
+            by_scope[memory.kind, memory.scope_key].append(memory)
+        return dict(by_scope)
 
     def history(self, channel_id: str) -> list[MemoryText]:
         """Return the versions of a channel's short-term memory, oldest first."""
-        return history_in_order(self._by_place.get((SHORT_TERM, channel_id), ()))
+        return history_in_order(self._by_scope.get((SHORT_TERM, channel_id), ()))
 
-    def text(self, kind: str, place: str = WORKSPACE) -> str | None:
+    def text(self, kind: str, scope_key: str = WORKSPACE) -> str | None:
         """Return the text of a memory that has one version here, None without it."""
-        memories = self._by_place.get((kind, place))
+        memories = self._by_scope.get((kind, scope_key))
         return memories[0].content if memories else None
 
     @cached_property

@@ -27,7 +27,7 @@ class Limit:
         )
 
 
-def find_refusal(tokens: int, micros: int | None, limit: Limit) -> str:
+def find_limit_error(tokens: int, micros: int | None, limit: Limit) -> str:
     """Return why a call of at most so many tokens may not begin, "" if it may.
 
     ``micros`` is its price in millionths of a dollar, None for a model without a price. A limit in

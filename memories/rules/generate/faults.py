@@ -11,8 +11,8 @@ from memories.rules.summariser import RequestStrategy
 from memories.rules.tokens import estimate_tokens
 
 MAX_ATTEMPTS = 5
-_SMALLEST_SHARE = 0.3  # of the size before: a person approves a text that shrinks further
-_SMALLEST_CHECKED = 60  # tokens: a shorter text may shrink without approval
+_MIN_SHARE = 0.3  # of the size before: a person approves a text that shrinks further
+_MIN_CHECKED_TOKENS = 60  # a shorter text may shrink without approval
 
 
 class Fault(StrEnum):
@@ -129,4 +129,4 @@ def choose_next_step(
 def is_sudden_shrink(before: str, after: str) -> bool:
     """Return whether a long-term text lost so much that a person must approve it (rule 8)."""
     size = estimate_tokens(before)
-    return size >= _SMALLEST_CHECKED and estimate_tokens(after) < _SMALLEST_SHARE * size
+    return size >= _MIN_CHECKED_TOKENS and estimate_tokens(after) < _MIN_SHARE * size

@@ -19,7 +19,7 @@ from memories.rules.salience import Words
 from memories.rules.summariser import MessageLine, Request
 from memories.rules.tokens import estimate_tokens
 
-_LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
+_MAX_BODY_TOKENS = 120  # a longer message is shortened to its first sentences
 _ANSWER_WITHIN = 6  # messages after a question
 _FALLBACK_LINES = 3  # of a conversation without a salient message
 _ANSWER = " → "  # between a question and its answer
@@ -220,27 +220,27 @@ def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Wo
 def _body_of(text: str) -> str:
     """Return a message as one line. A long message is cut after a sentence, and ends with "…"."""
     whole = to_one_line(" ".join(text.split()))
-    if estimate_tokens(whole) <= _LONGEST_BODY:
+    if estimate_tokens(whole) <= _MAX_BODY_TOKENS:
         return whole
     kept = ""
     for sentence in SENTENCE_END.split(text):
-        if kept and estimate_tokens(kept + sentence) > _LONGEST_BODY:
+        if kept and estimate_tokens(kept + sentence) > _MAX_BODY_TOKENS:
             break
         kept = f"{kept} {sentence.strip()}".strip()
-    while estimate_tokens(kept) > _LONGEST_BODY:
+    while estimate_tokens(kept) > _MAX_BODY_TOKENS:
         kept = kept[: len(kept) * 3 // 4]
     return f"{to_one_line(' '.join(kept.split()))} …"
 
 
 def _from_memories(request: Request) -> Iterator[Candidate]:
     """Yield a candidate for each line of a memory. In a merge only lasting lines are salient."""
-    places = [(request.place, request.existing)]
-    places += [(f"{request.place} {added.title}", added.lines) for added in request.additions]
-    for place, lines in places:
+    texts = [(request.scope_name, request.existing)]
+    texts += [(f"{request.scope_name} {added.title}", added.lines) for added in request.additions]
+    for title, lines in texts:
         if request.messages:
             is_salient = salience.is_salient
         else:
-            is_salient = salience.is_marked if _SOCIAL.search(place) else _is_lasting
+            is_salient = salience.is_marked if _SOCIAL.search(title) else _is_lasting
         for line in lines:
             text = to_one_line(line.text)
             body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text

@@ -85,7 +85,7 @@ def build_conversation(*, japanese: bool) -> Request:
         max_tokens=300,
         language="conversation",
         zone="UTC",
-        place="#backups",
+        scope_name="#backups",
         messages=[
             MessageLine(n, _START + timedelta(minutes=n), author, text)
             for n, (author, text) in enumerate(_JAPANESE if japanese else _ENGLISH, 1)
@@ -113,7 +113,7 @@ def build_long_prompt(lines: int = LONG_PROMPT_LINES[0]) -> Prompt:
 
 
 # A model that reads this prompt completely gets prompts of full length.
-LONGEST_PROMPT_TOKENS = build_long_prompt().tokens
+LONG_PROMPT_TOKENS = build_long_prompt().tokens
 
 
 def can_cite(reply: Reply, request: Request) -> bool:

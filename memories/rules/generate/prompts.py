@@ -110,7 +110,7 @@ def shown_references(request: Request) -> Sequence[Reference]:
     """Return the shortened references of a prompt.
 
     The workspace is the widest scope and has none. The simple form has none, because a small model
-    summarises them in place of the messages.
+    summarises them in scope_name of the messages.
     """
     if request.scope is MemoryScope.WORKSPACE or request.form is PromptForm.SIMPLE:
         return ()
@@ -140,10 +140,10 @@ def prompt_version(request: Request) -> str:
     texts = prompt_texts.TEXTS[language]
     used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASK_NAMES]
     used += [texts[name] for name in sorted(_possible_tasks(request))]
-    digest = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
+    prompt_hash = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
     kind = "short" if request.memory_type is MemoryType.SHORT_TERM else "long"
     form = "-simple" if request.form is PromptForm.SIMPLE else ""
-    return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{digest}"
+    return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{prompt_hash}"
 
 
 def user_text(request: Request, key: str) -> str:
@@ -156,16 +156,16 @@ def data_text(request: Request, key: str) -> str:
         (f"reference: {to_one_line(ref.title)}", "", [_escape_fences(visible_text(ref.text))])
         for ref in shown_references(request)
     ]
-    place = to_one_line(request.place)
+    scope_name = to_one_line(request.scope_name)
     if request.existing:
         letter = "L" if request.uses_operations else ""
         lines = [letter + format_memory_line(line, request) for line in request.existing]
-        blocks.append(("existing memory", place, lines))
+        blocks.append(("existing memory", scope_name, lines))
     for addition in request.additions:
         lines = [format_memory_line(line, request) for line in addition.lines]
         blocks.append((f"added: {to_one_line(addition.title)}", "", lines))
     if request.messages:
-        blocks.append(("messages", f"{place}, {request.zone}", format_messages(request)))
+        blocks.append(("messages", f"{scope_name}, {request.zone}", format_messages(request)))
     rows: list[str] = []
     for title, about, block in blocks:
         rows += [f"<<{title} {key}{': ' if about else ''}{about}>>", *block, f"<<end {key}>>"]

@@ -10,9 +10,9 @@ from memories.rules.summariser import ReplyLine, Request
 from memories.rules.tokens import estimate_tokens
 
 _TOO_LONG = 3  # times the token limit
-_SMALLEST_LIMIT = 40  # tokens: one valid line may be several times a lower limit
+_MIN_LIMIT_TOKENS = 40  # one valid line may be several times a lower limit
 _LONG_INPUT = 1_000  # tokens: such an input needs more than …
-_SHORTEST_REPLY = 3  # … so many tokens
+_MIN_REPLY_TOKENS = 3  # … so many tokens
 
 BULLET = re.compile(r"\s*(?:[-*•・–—]|\d{1,3}[.)])")
 _REFUSAL = re.compile(
@@ -45,11 +45,11 @@ def find_fault(
     # A merge repeats the lines of people, whatever their length.
     repeated = sum(estimate_tokens(line.text) for line in request.existing if line.by_person)
     size = estimate_tokens(text)
-    limit = _TOO_LONG * max(calls, 1) * max(request.max_tokens, _SMALLEST_LIMIT)
+    limit = _TOO_LONG * max(calls, 1) * max(request.max_tokens, _MIN_LIMIT_TOKENS)
     if size > limit + repeated:
         return Fault.TOO_LONG
     inputs = [*request.source_texts, *(reference.text for reference in shown_references(request))]
-    if size <= _SHORTEST_REPLY and sum(map(estimate_tokens, inputs)) >= _LONG_INPUT:
+    if size <= _MIN_REPLY_TOKENS and sum(map(estimate_tokens, inputs)) >= _LONG_INPUT:
         return Fault.TOO_SHORT
     return None
 

@@ -118,7 +118,7 @@ def cut_segments(times: Sequence[int], now_us: int, settings: MemorySettings) ->
 def cut_waiting_messages(
     times: Sequence[int],
     segments_from_us: int | None,
-    frontier_us: int | None,
+    segments_until_us: int | None,
     decision: UpdateDecision,
     now_us: int,
     settings: MemorySettings,
@@ -127,13 +127,13 @@ def cut_waiting_messages(
 ) -> list[SegmentRange]:
     """Return the segments of the waiting messages at ``times`` (in order), as ranges of them.
 
-    Earlier segments reach from ``segments_from_us`` to ``frontier_us``; None means that there are none. A
-    waiting message is before them (a wider backfill), after them, or between them. A late message
-    between them joins the next segment that closes, or forms its own after the idle time.
+    Earlier segments reach from ``segments_from_us`` to ``segments_until_us``; None means that there
+    are none. A waiting message is before them (a wider backfill), after them, or between them. A late
+    message between them joins the next segment that closes, or forms its own after the idle time.
 
     ``is_requested`` cuts the open messages as well.
     """
-    ranges = _cut_around(times, segments_from_us, frontier_us, decision, now_us, settings)
+    ranges = _cut_around(times, segments_from_us, segments_until_us, decision, now_us, settings)
     end = ranges[-1].end if ranges else 0
     if is_requested and end < len(times):
         ranges.append(SegmentRange(end, len(times), Trigger.REQUESTED, now_us))
@@ -143,7 +143,7 @@ def cut_waiting_messages(
 def _cut_around(
     times: Sequence[int],
     segments_from_us: int | None,
-    frontier_us: int | None,
+    segments_until_us: int | None,
     decision: UpdateDecision,
     now_us: int,
     settings: MemorySettings,
@@ -152,11 +152,11 @@ def _cut_around(
         return []
     if not settings.history_enabled:
         return [SegmentRange(0, len(times), Trigger.HISTORY_OFF, now_us)]
-    if frontier_us is None:
+    if segments_until_us is None:
         return cut_segments(times, now_us, settings)
     from_us = segments_from_us or 0
     late = bisect_left(times, from_us)  # index of the first late message
-    fresh = max(late, bisect_right(times, frontier_us))
+    fresh = max(late, bisect_right(times, segments_until_us))
     backlog = cut_segments(times[:late], from_us, settings)
     end = backlog[-1].end if backlog else 0
     if end < late:

@@ -27,10 +27,10 @@ MERGE_LIMIT = 12_000  # tokens of short-term versions that one merge takes in
 INPUT_LIMIT = 24_000  # estimated prompt tokens; a longer request is split and combined (rule 11)
 MAX_HALVINGS = 3  # for an endpoint with a shorter context: parts of an eighth at most
 MAX_CALLS = 16  # of an isolating run, its combination included
-_LONGEST_PART = 2  # times the limit: valid replies exceed it by our estimate, but not by more
-_SMALLEST_PART = 40  # tokens
+_MAX_PART_RATIO = 2  # times the limit: valid replies exceed it by our estimate, but not by more
+_MIN_PART_TOKENS = 40
 _LINE_OVERHEAD = 3  # tokens: the number of a line, a mark, the line break
-_SHORTEST_SPLIT = 3_000  # characters: a shorter message stays whole
+_MIN_SPLIT_LENGTH = 3_000  # characters: a shorter message stays whole
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def split_request(request: Request) -> tuple[Request, ...]:
     if not request.messages:
         return _split_merge(request)
     messages = request.messages
-    if len(messages) == 1 and len(text := messages[0].text) > _SHORTEST_SPLIT:
+    if len(messages) == 1 and len(text := messages[0].text) > _MIN_SPLIT_LENGTH:
         first, *_ = prompts.split_long_text(text, (len(text) + 1) // 2)
         messages = [replace(messages[0], text=part) for part in (first, text[len(first) :])]
     middle = _find_middle(
@@ -70,12 +70,12 @@ def _split_merge(request: Request) -> tuple[Request, ...]:
 
     def build_half(pairs: Sequence[tuple[int | None, MemoryLine]]) -> Request:
         additions = [
-            Addition(added.title, [line for place, line in pairs if place == number])
+            Addition(added.title, [line for n, line in pairs if n == number])
             for number, added in enumerate(request.additions)
         ]
         return replace(
             request,
-            existing=[line for place, line in pairs if place is None],
+            existing=[line for n, line in pairs if n is None],
             additions=[added for added in additions if added.lines],
         )
 
@@ -163,7 +163,7 @@ def combination_bound(request: Request, parts: int) -> int:
         shell = replace(shell, existing=[MemoryLine(1, "", by_person=by_person)])
     is_open = request.language == "conversation"
     shells = [replace(shell, language="ja"), shell] if is_open else [shell]
-    lines = parts * _LONGEST_PART * max(request.max_tokens, _SMALLEST_PART)
+    lines = parts * _MAX_PART_RATIO * max(request.max_tokens, _MIN_PART_TOKENS)
     # A part repeats the lines of people, and an existing memory that gets no additions.
     repeated = sum(estimate_tokens(line.text) + _LINE_OVERHEAD for line in request.existing)
     return max(map(estimate_prompt_tokens, shells)) + lines + repeated

@@ -9,7 +9,7 @@ from memories.rules.memory.kinds import Kind
 
 MIN_OPENING_LINES = 5
 MAX_OPENING_LINES = 8
-LONGEST_TEXT = 240  # characters; a longer line stands in its channel only
+MAX_TEXT_LENGTH = 240  # characters; a longer line stands in its channel only
 
 # The value of a line by its kind. The sum of the values of a channel's new lines orders channels.
 VALUES = {Kind.DECISION: 8, Kind.TASK: 6, Kind.QUESTION: 5, Kind.STATUS: 3, Kind.EVENT: 2}
@@ -43,7 +43,7 @@ def choose_opening(lines: Sequence[NewsLine], most: int = MAX_OPENING_LINES) -> 
     texts = [salience.content_words(line.text) for line in lines]
     chosen: list[int] = []
     covered = salience.ChosenTexts()
-    candidates = [i for i, line in enumerate(lines) if len(line.text) <= LONGEST_TEXT]
+    candidates = [i for i, line in enumerate(lines) if len(line.text) <= MAX_TEXT_LENGTH]
     while candidates and len(chosen) < most:
         best = max(candidates, key=lambda i: (_value(lines, i, chosen), lines[i].at_us))
         candidates.remove(best)

@@ -79,29 +79,30 @@ def compare_unmoved(old: str, new: str) -> list[DiffRow]:
     """
     before, after = split_text(old), split_text(new)
     in_both = Counter(map(strip_bullet, before)) & Counter(map(strip_bullet, after))
-    old_places, new_places = _places_without(before, in_both), _places_without(after, in_both)
+    old_positions = _positions_without(before, in_both)
+    new_positions = _positions_without(after, in_both)
     rows = compare_lines(
-        "\n".join(before[i] for i in old_places), "\n".join(after[j] for j in new_places)
+        "\n".join(before[i] for i in old_positions), "\n".join(after[j] for j in new_positions)
     )
     return [
         replace(
             row,
-            old=None if row.old is None else old_places[row.old],
-            new=None if row.new is None else new_places[row.new],
+            old=None if row.old is None else old_positions[row.old],
+            new=None if row.new is None else new_positions[row.new],
         )
         for row in changed_rows(rows)
     ]
 
 
-def _places_without(lines: Sequence[str], excluded: Counter[str]) -> list[int]:
+def _positions_without(lines: Sequence[str], excluded: Counter[str]) -> list[int]:
     remaining = excluded.copy()
-    places = []
+    positions = []
     for i, line in enumerate(lines):
         if remaining[strip_bullet(line)]:
             remaining[strip_bullet(line)] -= 1
         else:
-            places.append(i)
-    return places
+            positions.append(i)
+    return positions
 
 
 def loses_many_lines(old: str, rows: Sequence[DiffRow]) -> bool:

@@ -94,13 +94,13 @@ def revert_change(old: str, new: str, number: int, current: str) -> str | None:
     rows = compare_lines(old, new)
     row = changed_rows(rows)[number]
     before, lines = split_text(old), current.splitlines()
-    places = [i for i, line in enumerate(lines) if strip_bullet(line)]
-    matches = match_lines(split_text(new), [lines[i] for i in places])
+    positions = [i for i, line in enumerate(lines) if strip_bullet(line)]
+    matches = match_lines(split_text(new), [lines[i] for i in positions])
     if row.new is not None:
         if row.new not in matches:
             return None
-        place = places[matches[row.new]]
-        lines[place : place + 1] = [] if row.old is None else [before[row.old]]
+        position = positions[matches[row.new]]
+        lines[position : position + 1] = [] if row.old is None else [before[row.old]]
         return "\n".join(lines)
     assert row.old is not None
     if row.before in _bare(lines):  # somebody restored it already
@@ -108,7 +108,7 @@ def revert_change(old: str, new: str, number: int, current: str) -> str | None:
     preceding = [r.new for r in rows[: rows.index(row)] if r.new is not None]
     if preceding and preceding[-1] not in matches:
         return None
-    lines.insert(places[matches[preceding[-1]]] + 1 if preceding else 0, before[row.old])
+    lines.insert(positions[matches[preceding[-1]]] + 1 if preceding else 0, before[row.old])
     return "\n".join(lines)
 
 

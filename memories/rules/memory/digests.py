@@ -6,7 +6,7 @@ DIGEST_HOUR = 7
 DAYS = {"daily": 1, "weekly": 7}
 REMEMBERED_WITHIN = timedelta(days=1)  # how late a message of the last period is still news
 RETRY_AFTER = timedelta(minutes=30)  # longer than an e-mail or a call to Slack takes
-MOST_TRIES = 3  # of an e-mail
+MAX_TRIES = 3  # of an e-mail
 
 
 def last_period(frequency: str, now: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -32,4 +32,4 @@ def next_end(frequency: str, now: datetime, zone: tzinfo) -> datetime:
 
 def next_try(tries: int, now: datetime) -> datetime | None:
     """Return the time of the next try after so many, None after the last."""
-    return now + RETRY_AFTER if tries < MOST_TRIES else None
+    return now + RETRY_AFTER if tries < MAX_TRIES else None

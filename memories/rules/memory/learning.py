@@ -4,8 +4,8 @@ import re
 
 from memories.rules.memory.kinds import Kind
 
-MOST = 3  # proposals after a merge
-SHORTEST, LONGEST = 20, 500  # characters
+MAX_PROPOSALS = 3  # after a merge
+MIN_LENGTH, MAX_LENGTH = 20, 500  # characters
 
 _SOLUTION = re.compile(
     r"\b(?:fix(?:ed|es)?\b.{0,40}\bby\b|the fix (?:is|was)|solved|solution|work(?:s|ed)? ?around"
@@ -29,7 +29,7 @@ def note_type(text: str, kind: str) -> str:
     A task and a question pass, so they never are. A pattern is a decision or states how things
     stand, in words that make it last.
     """
-    if kind in (Kind.TASK, Kind.QUESTION) or not SHORTEST <= len(text) <= LONGEST:
+    if kind in (Kind.TASK, Kind.QUESTION) or not MIN_LENGTH <= len(text) <= MAX_LENGTH:
         return ""
     if _SOLUTION.search(text):
         return "solution"

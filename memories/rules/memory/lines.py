@@ -59,12 +59,12 @@ class Line:
 class MergeResult(NamedTuple):
     """The lines after a merge.
 
-    ``put_back`` and ``kept`` are texts of protected lines: those that the model dropped, and those
+    ``restored`` and ``kept`` are texts of protected lines: those that the model dropped, and those
     that it kept.
     """
 
     lines: list[Line]
-    put_back: list[str]
+    restored: list[str]
     kept: list[str]
 
 
@@ -112,8 +112,8 @@ def split_text(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if strip_bullet(line)]
 
 
-def digest_of(text: str) -> str:
-    """Return a digest of the lines of a text. A form sends it for the text that it showed."""
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of the lines of a text. A form sends it for the text that it showed."""
     return sha256("\n".join(split_text(text)).encode()).hexdigest()
 
 
@@ -178,7 +178,7 @@ def merge_lines(
     """Return the lines of a model's merge of ``base``.
 
     A line with the words of a base line keeps its origin; a protected one also keeps its exact
-    text. A dropped protected line is put back behind the last remaining line before it.
+    text. A dropped protected line is restored behind the last remaining line before it.
     ``shown_as`` returns the words of a base line as the request showed them.
     """
     base_by_words = _by_words(base)
@@ -192,18 +192,18 @@ def merge_lines(
         else:
             lines.append(old if old.is_protected else replace(old, text=line.text))
     present = {strip_bullet(line.text) for line in lines}
-    put_back, kept = [], []
+    restored, kept = [], []
     preceding: set[str] = set()
     for words, line in base_by_words.items():
         if line.is_protected and words in present:
             kept.append(line.text)
         elif line.is_protected:
-            places = (i for i, row in enumerate(lines, 1) if strip_bullet(row.text) in preceding)
-            lines.insert(max(places, default=0), line)
+            positions = (i for i, row in enumerate(lines, 1) if strip_bullet(row.text) in preceding)
+            lines.insert(max(positions, default=0), line)
             present.add(words)
-            put_back.append(line.text)
+            restored.append(line.text)
         preceding.add(words)
-    return MergeResult(lines, put_back, kept)
+    return MergeResult(lines, restored, kept)
 
 
 def rests_only_on(line: Line, messages: frozenset[int]) -> bool:

@@ -79,8 +79,8 @@ def apply_additions(
 class _WorkingText:
     """A memory's lines while operations change them.
 
-    ``lines`` are the current lines by place. The place of an existing line is its number. New lines
-    have larger places than all numbers in the request.
+    ``lines`` are the current lines by number. New lines have larger numbers than all lines of the
+    request.
     """
 
     def __init__(self, request: Request, covers: Callable[[str, str], bool]) -> None:
@@ -93,63 +93,63 @@ class _WorkingText:
         self.lines = {
             ref: ReplyLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
         }
-        self.place_by_source: dict[int, int] = {}  # of new lines, by the number of their source
-        self.successors: dict[int, int | None] = {}  # of removed lines: the place of the new line
+        self.number_by_source: dict[int, int] = {}  # of new lines, by the number of their source
+        self.successors: dict[int, int | None] = {}  # of removed lines: the number of the new line
         self.dropped: list[tuple[str, str]] = []
-        self._new_places = count(max(self.at_us, default=0) + 1)
+        self._new_numbers = count(max(self.at_us, default=0) + 1)
 
     def carry_out(self, change: Change) -> None:
         """Apply an operation, or drop it with the reason."""
-        places = self._places(change)
-        if reason := self._find_drop_reason(change, places):
+        numbers = self._numbers(change)
+        if reason := self._find_drop_reason(change, numbers):
             text = change.line.text if change.line else self._target_texts(change)
             self.dropped.append((text, reason))
         else:
-            self._replace(places, change.line)
+            self._replace(numbers, change.line)
 
     def add(self, line: ReplyLine) -> None:
         """Add a line in the place of the lines that it supersedes, or drop it if it is known."""
-        places = self._find_superseded(line)
-        if not places and self._is_known(line):
+        numbers = self._find_superseded(line)
+        if not numbers and self._is_known(line):
             self.dropped.append((line.text, DropReason.DUPLICATE))
         else:
-            self._replace(places, line)
+            self._replace(numbers, line)
 
     def _find_superseded(self, new: ReplyLine) -> list[int]:
-        """Return the places of superseded lines, none if one of them already states the new line.
+        """Return the numbers of superseded lines, none if one of them already states the new line.
 
         A line of the same reply is superseded only if it is older.
         """
         newest_us = max(self._news_times(new.refs), default=0)
         lines = [
-            MemoryLine(place, line.text, kind=line.kind, at_us=self.time_of(line))
-            for place, line in self.lines.items()
-            if not (place in self.existing and self.existing[place].by_person)
-            and (self._is_unchanged(place) or self.time_of(line) < newest_us)
+            MemoryLine(number, line.text, kind=line.kind, at_us=self.time_of(line))
+            for number, line in self.lines.items()
+            if not (number in self.existing and self.existing[number].by_person)
+            and (self._is_unchanged(number) or self.time_of(line) < newest_us)
         ]
-        places = find_superseded(new.text, newest_us, lines)
-        is_known = any(self.covers(self.lines[place].text, new.text) for place in places)
-        return [] if is_known else places
+        numbers = find_superseded(new.text, newest_us, lines)
+        is_known = any(self.covers(self.lines[number].text, new.text) for number in numbers)
+        return [] if is_known else numbers
 
-    def _find_drop_reason(self, change: Change, places: Sequence[int]) -> DropReason | None:
+    def _find_drop_reason(self, change: Change, numbers: Sequence[int]) -> DropReason | None:
         is_replaced = any(ref in self.existing and ref in self.successors for ref in change.targets)
-        if is_replaced or any(place not in self.lines for place in places):
+        if is_replaced or any(number not in self.lines for number in numbers):
             return DropReason.UNKNOWN_LINE
-        if any(place in self.existing and self.existing[place].by_person for place in places):
+        if any(number in self.existing and self.existing[number].by_person for number in numbers):
             return DropReason.KEPT_LINE
-        if change.line is not None and not places:
+        if change.line is not None and not numbers:
             return DropReason.DUPLICATE if self._is_known(change.line) else None
         news_times = self._news_times(change.refs)
         rests_on_targets = bool(change.refs) and set(change.refs) <= set(change.targets)
-        if change.line is not None and len(places) > 1 and rests_on_targets and not news_times:
+        if change.line is not None and len(numbers) > 1 and rests_on_targets and not news_times:
             return None  # it makes one line of several and brings no news
         newest_us = max(news_times, default=0)
-        if any(self.time_of(self.lines[place]) > newest_us for place in places):
+        if any(self.time_of(self.lines[number]) > newest_us for number in numbers):
             return DropReason.OLDER_NEWS
         return None
 
-    def _is_unchanged(self, place: int) -> bool:
-        return place in self.existing and place not in self.successors
+    def _is_unchanged(self, number: int) -> bool:
+        return number in self.existing and number not in self.successors
 
     def _is_known(self, new: ReplyLine) -> bool:
         return any(self.covers(line.text, new.text) for line in self.lines.values())
@@ -163,45 +163,47 @@ class _WorkingText:
             self.existing[ref].text if ref in self.existing else f"L{ref}" for ref in change.targets
         )
 
-    def _replace(self, places: Sequence[int], line: ReplyLine | None) -> None:
-        """Put a line in the first of these places, or at the end without any. None removes them."""
-        new_place = None
+    def _replace(self, numbers: Sequence[int], line: ReplyLine | None) -> None:
+        """Give a line the first of these numbers, else a new one at the end. None removes them."""
+        new_number = None
         if line is not None:
             # A line that changes between event and current statement moves to the end.
-            is_in_place = places and _is_event(self.lines[places[0]]) is _is_event(line)
-            new_place = places[0] if is_in_place else next(self._new_places)
-            if len(places) > 1:
-                refs = (*line.refs, *(ref for place in places for ref in self.lines[place].refs))
+            is_in_place = numbers and _is_event(self.lines[numbers[0]]) is _is_event(line)
+            new_number = numbers[0] if is_in_place else next(self._new_numbers)
+            if len(numbers) > 1:
+                refs = (*line.refs, *(ref for number in numbers for ref in self.lines[number].refs))
                 line = replace(line, refs=tuple(dict.fromkeys(refs)))
-        for place in places:
-            removed = self.lines.pop(place)
-            self.successors |= {ref: new_place for ref, p in self.successors.items() if p == place}
+        for number in numbers:
+            removed = self.lines.pop(number)
+            self.successors |= {
+                ref: new_number for ref, n in self.successors.items() if n == number
+            }
             for ref in removed.refs:
                 if self.texts.get(ref) == removed.text:
-                    self.successors.setdefault(ref, new_place)
-        if line is not None and new_place is not None:
-            self.lines[new_place] = line
+                    self.successors.setdefault(ref, new_number)
+        if line is not None and new_number is not None:
+            self.lines[new_number] = line
             new_refs = (ref for ref in line.refs if ref not in self.existing)
-            self.place_by_source |= dict.fromkeys(new_refs, new_place)
+            self.number_by_source |= dict.fromkeys(new_refs, new_number)
 
     def result(self) -> ParsedReply:
         kept, archived = self._fit_limit()
         return ParsedReply(
             lines=order_lines(kept, self.time_of),
             superseded={
-                ref: self.lines[place].text
-                for ref, place in self.successors.items()
-                if place is not None
+                ref: self.lines[number].text
+                for ref, number in self.successors.items()
+                if number is not None
             },
-            settled=tuple(ref for ref, place in self.successors.items() if place is None),
+            settled=tuple(ref for ref, number in self.successors.items() if number is None),
             archived=tuple(archived),
             dropped=tuple(self.dropped),
             uses_operations=True,
         )
 
-    def _places(self, change: Change) -> list[int]:
-        """Return the places of the targets. An unknown number is its own place."""
-        return list(dict.fromkeys(self.place_by_source.get(ref, ref) for ref in change.targets))
+    def _numbers(self, change: Change) -> list[int]:
+        """Return the current numbers of the targets."""
+        return list(dict.fromkeys(self.number_by_source.get(ref, ref) for ref in change.targets))
 
     def time_of(self, line: ReplyLine) -> int:
         """Return the time of the newest source.
@@ -215,7 +217,7 @@ class _WorkingText:
 
         New lines and lines of people are never archived.
         """
-        lines = [self.lines[place] for place in sorted(self.lines)]
+        lines = [self.lines[number] for number in sorted(self.lines)]
         old_lines = {
             id(self.lines[ref])
             for ref, line in self.existing.items()

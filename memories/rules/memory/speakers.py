@@ -13,7 +13,7 @@ from memories.rules.tokens import WIDE_CHARACTER
 
 _MIN_LENGTH = 3  # letters of the first part of a name
 _MIN_LENGTH_WIDE = 2
-_LEAST_MISSPELT = 5  # letters of a name; shorter ones are like other words
+_MIN_MISSPELT_LENGTH = 5  # letters of a name; shorter ones are like other words
 _ALIKE = 0.8  # of the letters: a name is a misspelt form of another
 _CAPITALIZED = re.compile(r"(?<!\w)[A-Z][a-z]+(?!\w)")
 _ASKS = re.compile(
@@ -70,10 +70,10 @@ def find_misspelt_names(text: str, authors: Iterable[str], words: Container[str]
     ``words`` are those of all sources.
     """
     names = {name.lower() for author in authors for name in _names_of(author)}
-    names = {name for name in names if len(name) >= _LEAST_MISSPELT}
+    names = {name for name in names if len(name) >= _MIN_MISSPELT_LENGTH}
     for word in dict.fromkeys(_CAPITALIZED.findall(text)):
         lower = word.lower()
-        if len(word) < _LEAST_MISSPELT or lower in names or lower in words:
+        if len(word) < _MIN_MISSPELT_LENGTH or lower in names or lower in words:
             continue
         if any(SequenceMatcher(None, lower, name).ratio() >= _ALIKE for name in sorted(names)):
             yield word

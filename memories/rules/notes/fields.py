@@ -8,8 +8,8 @@ from typing import Any
 from memories.rules.ingest.characters import LINE_BREAK, make_storable
 
 GENERATED_TITLE_LENGTH = 50
-LONGEST_GIVEN_TITLE = 60  # of a title that a file or a form gives
-LONGEST_CONTENT = 20_000  # characters
+MAX_TITLE_LENGTH = 60  # of a title that a file or a form gives
+MAX_CONTENT_LENGTH = 20_000  # characters
 # The types of a note (S4). The code calls a type ``kind``.
 KINDS = ("pattern", "architecture", "solution")
 
@@ -65,9 +65,9 @@ def clean_content(text: str) -> str:
 
 def check_length(content: str) -> None:
     """Raise InvalidNote for a content over the limit. Older notes may exceed it."""
-    if len(content) > LONGEST_CONTENT:
+    if len(content) > MAX_CONTENT_LENGTH:
         raise InvalidNote(
-            f"A note is at most {LONGEST_CONTENT:,} characters; this one has {len(content):,}."
+            f"A note is at most {MAX_CONTENT_LENGTH:,} characters; this one has {len(content):,}."
         )
 
 
@@ -87,7 +87,7 @@ def clean_title(title: str, content: str) -> str:
     line = one_line(title)
     if not line:
         return title_of(content)
-    return line if len(line) <= LONGEST_GIVEN_TITLE else title_of(line)
+    return line if len(line) <= MAX_TITLE_LENGTH else title_of(line)
 
 
 def clean_tags(

@@ -17,14 +17,14 @@ from memories.rules.safety.normalized_text import WIDE, normalize, split_words, 
 from memories.rules.safety.prompt_injection import find_injection
 from memories.rules.summariser import Request
 
-LONGEST_LINE = 1_000  # characters: no line of a memory of 500 tokens is longer
-LONGEST_MATCH = 200
+MAX_LINE_LENGTH = 1_000  # characters: no line of a memory of 500 tokens is longer
+MAX_MATCH_LENGTH = 200
 RUN_WORDS = 8
 RUN_WIDE = 16  # characters of a script without spaces
-_MOST_OF_A_LINE = 0.7  # a shorter run counts if it is this share of the line …
+_MIN_LINE_SHARE = 0.7  # a shorter run counts if it is this share of the line …
 _SHORT_RUN = 6  # … and has so many words, or pairs of characters
 _PIECE = 4  # words, or pairs of characters, by which texts are compared
-_MOST_WORDS = 0.6  # share of a line's words that its source contains
+_MIN_WORD_SHARE = 0.6  # share of a line's words that its source contains
 
 
 class Rule(StrEnum):
@@ -188,7 +188,7 @@ def check(text: str, refs: Sequence[int], sources: Sources) -> Finding | None:
     """
     if sources.has_line_by_person(text):
         return None
-    if len(text) > LONGEST_LINE:
+    if len(text) > MAX_LINE_LENGTH:
         return Finding(Rule.SIZE, f"{len(text)}")
     if words := find_injection(text):
         return _finding(Rule.ORDER, words)
@@ -218,7 +218,7 @@ def rests_on(text: str, refs: Sequence[int], sources: Sources) -> tuple[int, ...
     words = word_set(text)
     shared = {ref: len(words & source) for ref, source in sources.words.items()}
     best = max(shared, key=lambda ref: (shared[ref], -ref), default=0)
-    enough = max(_PIECE, _MOST_WORDS * len(words))
+    enough = max(_PIECE, _MIN_WORD_SHARE * len(words))
     if shared.get(best, 0) < enough or any(shared.get(ref, 0) >= enough for ref in refs):
         return tuple(refs)
     return (best, *refs)
@@ -248,7 +248,7 @@ def _broken_rules(text: str, normalized: str, sources: Sources) -> Iterator[tupl
 
 
 def _finding(rule: Rule, match: str) -> Finding:
-    return Finding(rule, secrets.redact(match)[:LONGEST_MATCH])
+    return Finding(rule, secrets.redact(match)[:MAX_MATCH_LENGTH])
 
 
 def _sequences(messages: Sequence[Source], orders: dict[int, str]) -> Iterator[Sequence[Source]]:
@@ -279,7 +279,7 @@ def _foreign_run(words: Sequence[str], sources: Sources) -> str:
     run = words[begin : begin + best + _PIECE - 1]
     wide = sum(bool(WIDE.match(word)) for word in run)
     is_long = len(run) - wide >= RUN_WORDS or wide >= RUN_WIDE - 1
-    is_most = len(run) >= max(_SHORT_RUN, _MOST_OF_A_LINE * len(words))
+    is_most = len(run) >= max(_SHORT_RUN, _MIN_LINE_SHARE * len(words))
     return " ".join(run) if is_long or is_most else ""
 
 
@@ -290,7 +290,7 @@ def _foreign_words(words: Sequence[str], sources: Sources) -> str:
     """
     foreign = [word for word in words if word in sources.foreign_words]
     names = [word for word in foreign if len(word) >= 6 and _has_letters_and_digits(word)]
-    is_most = len(foreign) >= max(_SHORT_RUN, _MOST_OF_A_LINE * len(words))
+    is_most = len(foreign) >= max(_SHORT_RUN, _MIN_LINE_SHARE * len(words))
     return " ".join(names or foreign) if names or is_most else ""
 
 

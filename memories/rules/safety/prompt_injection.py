@@ -16,7 +16,7 @@ from functools import cache
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
 
-_LONGEST_MATCH = 120  # characters
+_MAX_MATCH_LENGTH = 120  # characters
 
 # Letters of other scripts that look like Latin ones.
 _LIKE_LATIN = str.maketrans(
@@ -264,13 +264,13 @@ def find_injection(text: str) -> str:
     plain = _normalize(text)
     has_signs = any(sign in plain for sign in _SIGNS) or _AI.search(plain)
     if has_signs and (match := _rules().search(plain)):
-        return match[0].strip()[:_LONGEST_MATCH]
+        return match[0].strip()[:_MAX_MATCH_LENGTH]
     for spaced in _SPACED.finditer(plain):
         if match := _SQUEEZED.search(re.sub(r"\W+|_", "", spaced[0])):
             return match[0]
     for decoded in _decode_base64(text):
         if match := _rules().search(_normalize(decoded)):
-            return match[0].strip()[:_LONGEST_MATCH]
+            return match[0].strip()[:_MAX_MATCH_LENGTH]
     return ""
 
 

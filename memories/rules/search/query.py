@@ -15,8 +15,8 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.search import tokenizer
 from memories.rules.search.tokenizer import Term
 
-LONGEST = 300  # characters of a query
-MOST_TERMS = 20
+MAX_QUERY_LENGTH = 300  # characters
+MAX_TERMS = 20
 LINE_KINDS = ("decision", "task", "question", "status", "event")
 
 
@@ -99,7 +99,7 @@ _DAY = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})")
 def parse(typed: str) -> Query:
     """Return the query of a typed text. What it ignores is in ``wrong``."""
     query = Query()
-    for match in _PIECE.finditer(make_storable(typed, LONGEST).translate(_QUOTES)):
+    for match in _PIECE.finditer(make_storable(typed, MAX_QUERY_LENGTH).translate(_QUOTES)):
         minus = match["minus"] is not None
         if match["key"]:
             if minus:  # only words can be excluded
@@ -118,7 +118,7 @@ def parse(typed: str) -> Query:
         )
         if term is None or term in query.terms:
             continue
-        if len(query.terms) == MOST_TERMS:
+        if len(query.terms) == MAX_TERMS:
             query = replace(query, wrong=(*query.wrong, match[0]))
         else:
             words = (*query.words, match[0])
@@ -128,7 +128,7 @@ def parse(typed: str) -> Query:
 
 def with_fields(query: Query, fields: Mapping[str, str]) -> Query:
     """Return the query with the fields of the form. Operators in the text come first."""
-    values = {key: make_storable(value.strip(), LONGEST) for key, value in fields.items()}
+    values = {key: make_storable(value.strip(), MAX_QUERY_LENGTH) for key, value in fields.items()}
     if not query.kind and values.get("in") in set(Kind):
         query = replace(query, kind=Kind(values["in"]))
     if not query.channel:

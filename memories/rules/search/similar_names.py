@@ -7,14 +7,14 @@ from memories.rules.search.query import Query
 from memories.rules.search.tokenizer import tokenize
 
 CUTOFF = 0.75  # of difflib's ratio: one wrong letter of five passes
-MOST_NAMES = 5
-MOST_WORDS = 3  # words of a query that are compared
+MAX_NAMES = 5
+MAX_WORDS = 3  # words of a query that are compared
 
 
 def words_to_compare(query: Query) -> list[str]:
     """Return the words of a query that may be misspelled names."""
     words = (" ".join(term.needle.split()) for term in query.terms if not term.excluded)
-    return [*words, *tokenize(query.person).split(), *tokenize(query.channel).split()][:MOST_WORDS]
+    return [*words, *tokenize(query.person).split(), *tokenize(query.channel).split()][:MAX_WORDS]
 
 
 def similar_names(words: Iterable[str], names: Sequence[str]) -> list[int]:
@@ -26,7 +26,7 @@ def similar_names(words: Iterable[str], names: Sequence[str]) -> list[int]:
     similar = [
         index
         for word in words
-        for match in get_close_matches(word, by_word, n=MOST_NAMES, cutoff=CUTOFF)
+        for match in get_close_matches(word, by_word, n=MAX_NAMES, cutoff=CUTOFF)
         for index in by_word[match]
     ]
-    return list(dict.fromkeys(similar))[:MOST_NAMES]
+    return list(dict.fromkeys(similar))[:MAX_NAMES]

@@ -19,16 +19,16 @@ from memories.rules.redaction.shingles import fold, spans_in_original
 
 WIDE = "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 WIDE += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-LONGEST_WORD = 60  # longer words are split, since indexes limit the length
-LONGEST_STORED = 240_000  # characters; only the beginning of a longer text is searched
+MAX_WORD_LENGTH = 60  # longer words are split, since indexes limit the length
+MAX_STORED_LENGTH = 240_000  # characters; only the beginning of a longer text is searched
 # Of different tokens with their key. PostgreSQL limits a text to 1 MB, and a text has two keys.
-MOST_BYTES = 500_000
-FEW_TOKENS = 2_000  # so many tokens never exceed MOST_BYTES
+MAX_BYTES = 500_000
+FEW_TOKENS = 2_000  # so many tokens never exceed MAX_BYTES
 FEWEST_TO_BEGIN = 3  # letters of a word that matches by its beginning
 STEM = "§"  # begins a stem among the tokens; no word has it
 
 _LETTER = rf"[^\W_{WIDE}]"
-_PART = re.compile(rf"(?P<wide>[{WIDE}]+)|{_LETTER}{{1,{LONGEST_WORD}}}")
+_PART = re.compile(rf"(?P<wide>[{WIDE}]+)|{_LETTER}{{1,{MAX_WORD_LENGTH}}}")
 _GAP = r"[\W_]"
 _ENGLISH = re.compile(rf"[a-z]{{{FEWEST_TO_BEGIN},}}")
 KEY_WIDTH = 8  # characters
@@ -126,8 +126,8 @@ def _stored(tokens: list[str]) -> str:
     if len(tokens) > FEW_TOKENS:
         tokens = tokens[: _count_within_bytes(tokens)]
     whole = f" {' '.join(tokens)} "
-    if len(whole) > LONGEST_STORED:
-        whole = whole[: whole.rindex(" ", 0, LONGEST_STORED) + 1]
+    if len(whole) > MAX_STORED_LENGTH:
+        whole = whole[: whole.rindex(" ", 0, MAX_STORED_LENGTH) + 1]
     return whole
 
 
@@ -166,7 +166,7 @@ def parse_term(
 
 def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
     """Return where the terms are in the original text, in order and without overlaps."""
-    flat, places = fold(text)
+    flat, offsets = fold(text)
     included = [term for term in terms if not term.excluded]
     matches = [match.span() for term in included for match in re.finditer(term.pattern, flat)]
     if stems := {term.stem for term in included if term.stem}:
@@ -174,7 +174,7 @@ def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
         matches += [
             word.span() for word in words if not stems.isdisjoint({word[0], stem_of(word[0])})
         ]
-    return spans_in_original(matches, places)
+    return spans_in_original(matches, offsets)
 
 
 def matches_terms(tokens: str, terms: Iterable[Term]) -> bool:
@@ -202,14 +202,14 @@ def _parts(flat: str) -> list[str]:
 
 
 def _count_within_bytes(tokens: Sequence[str]) -> int:
-    """Return how many of the first tokens fit into MOST_BYTES."""
+    """Return how many of the first tokens fit into MAX_BYTES."""
     different: set[str] = set()
     size = 0
     for count, token in enumerate(tokens):
         if token not in different:
             different.add(token)
             size += KEY_WIDTH + len(token.encode())
-            if size > MOST_BYTES:
+            if size > MAX_BYTES:
                 return count
     return len(tokens)
 
@@ -230,7 +230,7 @@ def _pattern(parts: Sequence[str], end: str) -> str:
     for i, part in enumerate(parts):
         if i:
             before = parts[i - 1]
-            touching = _is_wide(before) != _is_wide(part) or len(before) == LONGEST_WORD
+            touching = _is_wide(before) != _is_wide(part) or len(before) == MAX_WORD_LENGTH
             pattern += _GAP + ("*" if touching else "+")
         pattern += re.escape(part)
     return pattern + end

@@ -143,13 +143,13 @@ def _checked(**values: Any) -> AppRequest | None:
     }
     if not (ids["team"] and ids["user"] and values["key"]):
         return None
-    digest = hashlib.sha256(f"{values['kind']} {values['key']}".encode()).hexdigest()
+    key_hash = hashlib.sha256(f"{values['kind']} {values['key']}".encode()).hexdigest()
     typed = dict(list(values.pop("typed", {}).items())[:10])
     texts: dict[str, Any] = {
         name: make_storable(as_text(values.get(name)), MAX_TEXT)
         for name in ("name", "text", "ts", "response_url")
     }
-    return AppRequest(kind=values["kind"], key=f"app.{digest[:56]}", typed=typed, **ids, **texts)
+    return AppRequest(kind=values["kind"], key=f"app.{key_hash[:56]}", typed=typed, **ids, **texts)
 
 
 def _typed(value: dict[str, Any]) -> str:

@@ -84,12 +84,12 @@ class Schema:
         return {key: _checked(key, check, value[key]) for key, check in self.checks.items()}
 
 
-def _checked(place: str, check: Check, value: Any) -> Any:
-    """Return the checked value. An error names the place."""
+def _checked(key: str, check: Check, value: Any) -> Any:
+    """Return the checked value. An error names the key."""
     try:
         return check(value)
     except SchemaError as error:
-        raise SchemaError(f"{place}: {error}") from error
+        raise SchemaError(f"{key}: {error}") from error
 
 
 def text(max_length: int | None = None, *, min_length: int = 0) -> Check:

@@ -41,7 +41,7 @@ from memories.views.paths import full_url
 SCOPES = list(ApiKey.Scope.values)
 _CODE = re.compile(r"[\w-]{0,100}", re.ASCII)
 GRANTS = ["authorization_code", "refresh_token"]
-MOST_ADDRESSES = 10  # of an app
+MAX_ADDRESSES = 10  # of an app
 UNUSED_FOR = timedelta(days=7)  # until an app that nobody connected is deleted
 
 View = Callable[..., HttpResponseBase]
@@ -126,7 +126,7 @@ class Register(provider.ClientRegistrationView):  # type: ignore[misc]
         addresses = [uri for uri in as_list(metadata.get("redirect_uris")) if as_text(uri)]
         return {
             "client_name": name or "MCP",
-            "redirect_uris": addresses[:MOST_ADDRESSES],
+            "redirect_uris": addresses[:MAX_ADDRESSES],
             "grant_types": GRANTS,
             "response_types": ["code"],
             "scope": " ".join(SCOPES),

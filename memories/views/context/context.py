@@ -233,7 +233,7 @@ def _sections(
 
 
 def _key(block: Block) -> BlockKey:
-    return (block.part, block.place, block.number)
+    return (block.part, block.scope_key, block.number)
 
 
 def _block_urls(
@@ -243,10 +243,10 @@ def _block_urls(
     slug = access.workspace.slug
     urls: dict[BlockKey, str] = {(Part.NOTES, "", None): reverse("notes-index", args=[slug])}
     conversations = [block for block in built.blocks if block.part is Part.CONVERSATION]
-    channels = access.find_channels(block.place for block in conversations)
+    channels = access.find_channels(block.scope_key for block in conversations)
     for block in conversations:
-        if block.place in channels:
-            urls[Part.CONVERSATION, block.place, None] = messages_path(slug, block.place)
+        if block.scope_key in channels:
+            urls[Part.CONVERSATION, block.scope_key, None] = messages_path(slug, block.scope_key)
     if channel_id and built.target_thread_ts:
         path = thread_path(slug, channel_id, built.target_thread_ts)
         urls[Part.CONVERSATION, built.target_thread_ts, None] = path
@@ -256,11 +256,11 @@ def _block_urls(
         memory__in=memories.filter(
             scope=MemoryScope.CHANNEL,
             memory_type=MemoryType.SHORT_TERM,
-            channel__slack_id__in={block.place for block in history},
+            channel__slack_id__in={block.scope_key for block in history},
         ).values("pk"),
         number__in={block.number for block in history},
     )
-    of_channel = Q(channel__slack_id__in={block.place for block in built.blocks})
+    of_channel = Q(channel__slack_id__in={block.scope_key for block in built.blocks})
     of_thread = Q(scope=MemoryScope.THREAD, channel__slack_id=channel_id)
     current = memories.filter(
         Q(scope=MemoryScope.WORKSPACE) | Q(of_channel, scope=MemoryScope.CHANNEL) | of_thread

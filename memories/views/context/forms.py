@@ -28,9 +28,9 @@ from memories.rules.context.contents import (
 from memories.views.access.access import WorkspaceAccess
 from memoryhub.env import PROGRAM
 
-MOST_TOKENS = 10_000_000
+MAX_TOKENS = 10_000_000
 MAIN_FIELDS = ("channel", "budget", "query")
-LONGEST_QUESTION = 1000
+MAX_QUESTION_LENGTH = 1000
 BOT = "bot"  # a reader of public channels only
 
 
@@ -72,13 +72,13 @@ class PreviewForm(forms.Form):
         label=gettext_lazy("Token limit"),
         required=False,
         min_value=0,
-        max_value=MOST_TOKENS,
+        max_value=MAX_TOKENS,
         help_text=gettext_lazy("Empty: 4,000. 0: all memories, uncut."),
     )
     query = forms.CharField(
         label=gettext_lazy("Question"),
         required=False,
-        max_length=LONGEST_QUESTION,
+        max_length=MAX_QUESTION_LENGTH,
         help_text=gettext_lazy("Lines and messages about it come first."),
     )
     at = MomentField(

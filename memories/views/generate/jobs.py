@@ -81,7 +81,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             return redirect(request.get_full_path())
     context = _overview(request, access, jobs) | {"news": news}
     context["focus"] = _find_focus(context, changed_job) if news else ""
-    if not news and _is_unchanged(request, context["digest"]):
+    if not news and _is_unchanged(request, context["fingerprint"]):
         return HttpResponse(status=204)  # the page keeps its content and focus
     return render_page_or_part(
         request, "generate/jobs/index.html", "generate/jobs/_jobs.html", context
@@ -101,14 +101,14 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         return redirect(request.get_full_path())
     now = timezone.now()
     [[row]] = build_rows(now, [job])
-    digest = _digest(now, row.shown_values)
-    if not row.is_over and _is_unchanged(request, digest):
+    fingerprint = _fingerprint(now, row.shown_values)
+    if not row.is_over and _is_unchanged(request, fingerprint):
         return HttpResponse(status=204)
     status = STOP_POLLING if wants_part(request) and row.is_over else 200
     context = {
         "access": access,
         "row": row,
-        "digest": digest,
+        "fingerprint": fingerprint,
         "now": now,
         "live": is_live(request),
         **_steps(access, row),
@@ -186,7 +186,7 @@ def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) 
     shown_banners = banners(access)
     counts = (failed_total, open_total)
     shown = [row.shown_values for row in rows]
-    digest = _digest(now, counts, health, channel_states, shown, backfill, shown_banners)
+    fingerprint = _fingerprint(now, counts, health, channel_states, shown, backfill, shown_banners)
     is_active = any(row.is_active for row in open_rows) or backfill is not None
     return {
         **shown_banners,
@@ -210,7 +210,7 @@ def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) 
         "is_empty": not rows,
         "live": is_live(request),
         "here": _page_url(request, access, before),
-        "digest": digest,
+        "fingerprint": fingerprint,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
     }
 
@@ -288,14 +288,14 @@ def _steps(access: WorkspaceAccess, row: JobRow) -> dict[str, Any]:
     return context
 
 
-def _digest(now: datetime, *values: Any) -> str:
-    """Return a digest of the shown values. It changes each minute, as relative times do."""
+def _fingerprint(now: datetime, *values: Any) -> str:
+    """Return a fingerprint of the shown values. It changes each minute, as relative times do."""
     words = repr((now.replace(second=0, microsecond=0), values))
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def _is_unchanged(request: UserRequest, digest: str) -> bool:
-    return wants_part(request) and request.GET.get("seen") == digest
+def _is_unchanged(request: UserRequest, fingerprint: str) -> bool:
+    return wants_part(request) and request.GET.get("seen") == fingerprint
 
 
 def _count_limited(jobs: JobQuerySet) -> int:

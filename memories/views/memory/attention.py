@@ -30,7 +30,7 @@ MEMORIES_WITH_QUESTIONS = 50  # of which memories the lines are searched for ope
 class AttentionItem:
     """Something that a person should look at.
 
-    ``kind`` is put_back, lost, question, proposal, correction or quarantine. ``n`` is its number of lines, if
+    ``kind`` is restored, lost, question, proposal, correction or quarantine. ``n`` is its number of lines, if
     they count.
     """
 
@@ -44,7 +44,7 @@ class AttentionItem:
         if self.kind == "proposal":
             return _("a proposed text needs your approval")
         words = {
-            "put_back": ngettext(
+            "restored": ngettext(
                 "%(n)s line by a person was dropped and restored",
                 "%(n)s lines by people were dropped and restored",
                 self.n,
@@ -74,7 +74,7 @@ def find_attention_items(
     news: News, access: WorkspaceAccess, since: Since, now: datetime
 ) -> list[AttentionItem]:
     """Return what a reader should look at first. Five queries if it is nothing."""
-    items = _find_put_back(news.all_entries, access, since)
+    items = _find_restored(news.all_entries, access, since)
     for entry in news.all_entries:
         if entry.base is not None and loses_many_lines(entry.base.content, entry.rows):
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
@@ -89,10 +89,10 @@ def find_attention_items(
     return items
 
 
-def _find_put_back(
+def _find_restored(
     entries: Sequence[NewsEntry], access: WorkspaceAccess, since: Since
 ) -> list[AttentionItem]:
-    """Return new versions in which lines of people were dropped and put back.
+    """Return new versions in which lines of people were dropped and restored.
 
     There is one item a memory, for its newest version. If the reader saw no version, only the
     current one counts.
@@ -112,9 +112,9 @@ def _find_put_back(
     rows = versions.filter(is_new).order_by("number").values_list("memory", "pk", "put_back")
     newest = {
         memory: AttentionItem(
-            "put_back", reverse("versions-detail", args=[pk]), memories[memory], len(put_back)
+            "restored", reverse("versions-detail", args=[pk]), memories[memory], len(restored)
         )
-        for memory, pk, put_back in rows
+        for memory, pk, restored in rows
     }
     return list(newest.values())
 

@@ -10,7 +10,7 @@ from memories.models import Line, MemoryVersion, Message, Proposal
 from memories.models.access.users import user_name
 from memories.models.ingest.messages import author_name
 from memories.rules.ingest.invisible import mark_invisible
-from memories.rules.memory.lines import Origin, digest_of, strip_bullet
+from memories.rules.memory.lines import Origin, hash_text, strip_bullet
 from memories.views.access.access import WorkspaceAccess
 from memories.views.paths import messages_path
 
@@ -72,8 +72,8 @@ class LineDisplay:
         return self.origin == Origin.PERSON or bool(self.author)
 
     @property
-    def digest(self) -> str:
-        return digest_words(self.text)
+    def words_hash(self) -> str:
+        return hash_words(self.text)
 
 
 def show_words(text: str) -> str:
@@ -81,9 +81,9 @@ def show_words(text: str) -> str:
     return mark_invisible(strip_bullet(text))
 
 
-def digest_words(words: str) -> str:
-    """Return a short digest of the shown words. A link to a line has it: positions change."""
-    return digest_of(words)[:12]
+def hash_words(words: str) -> str:
+    """Return a short hash of the shown words. A link to a line has it: positions change."""
+    return hash_text(words)[:12]
 
 
 class LineBuilder:

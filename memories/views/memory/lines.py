@@ -18,7 +18,7 @@ from memories.pipeline.memory.proposals import find_sources
 from memories.rules.memory.lines import correct_line, strip_bullet
 from memories.views.access.access import UserRequest, WorkspaceAccess, open_memory
 from memories.views.memory.display import visible_versions
-from memories.views.memory.line_display import digest_words, show_words
+from memories.views.memory.line_display import hash_words, show_words
 from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
 from memories.views.memory.rail import card_context
 from memories.views.memory.selection import requested_period
@@ -42,9 +42,10 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
     """Save another text for a line of the seen version (``based_on``, ``revision``).
 
     For editors this adds a version. For other members it adds a proposal. ``?wrong=1`` also asks for
-    a reason and a source. ``digest`` is that of the line: if the memory was rewritten, the line
-    with these words counts. The status is 422 for an invalid text. It is 409 if no line has the
-    words, or if there is a newer version: editors then get the conflict page with the whole text.
+    a reason and a source. ``hash`` is that of the line's words: if the memory was rewritten, the
+    line with these words counts. The status is 422 for an invalid text. It is 409 if no line has
+    the words, or if there is a newer version: editors then get the conflict page with the whole
+    text.
     """
     access, memory = open_memory(request, pk)
     if not access.may_propose:
@@ -55,7 +56,7 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
     seen = visible_versions(memory, access).filter(number=base.number, revision=base.revision)
     line = _find_line(seen.first(), position)
     if line is None:  # the version was rewritten in place
-        line = _find_words(memory.current, position, request.POST.get("digest", ""))
+        line = _find_words(memory.current, position, request.POST.get("hash", ""))
     form = _read_form(request, line, position)
     if line is None:
         if access.can_edit:
@@ -83,8 +84,8 @@ def _open_form(
     request: UserRequest, access: WorkspaceAccess, memory: Memory, position: int
 ) -> HttpResponse:
     """Render the form with the line as it is now. 409: the line on the reader's page is gone."""
-    if digest := request.GET.get("digest", ""):
-        line = _find_words(memory.current, position, digest)
+    if words_hash := request.GET.get("hash", ""):
+        line = _find_words(memory.current, position, words_hash)
         if line is None:
             error = _("This line changed after you opened the page. Reload the page.")
             form = LineForm(position, "", error=error)
@@ -104,10 +105,10 @@ def _editable_lines(version: MemoryVersion | None) -> LineQuerySet:
     return version.lines.filter(redacted=False) if version else Line.objects.none()
 
 
-def _find_words(version: MemoryVersion | None, position: int, digest: str) -> Line | None:
-    """Return the line whose words have this digest. Of equal ones, the nearest."""
+def _find_words(version: MemoryVersion | None, position: int, words_hash: str) -> Line | None:
+    """Return the line whose words have this hash. Of equal ones, the nearest."""
     lines = _editable_lines(version)
-    equal = (line for line in lines if digest_words(show_words(line.text)) == digest)
+    equal = (line for line in lines if hash_words(show_words(line.text)) == words_hash)
     return min(equal, key=lambda line: abs(line.position - position), default=None)
 
 
@@ -203,7 +204,7 @@ def _render(
         "access": access,
         "memory": memory,
         "line": line,
-        "digest": digest_words(show_words(line.text)) if line else "",
+        "words_hash": hash_words(show_words(line.text)) if line else "",
         "key": f"{memory.pk}-{form.position}",
         "form": form,
         "on": on,

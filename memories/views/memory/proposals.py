@@ -15,7 +15,7 @@ from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals
 from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
 from memories.rules.memory.drift import DriftKind
-from memories.rules.memory.lines import MAX_TEXT_LENGTH, digest_of
+from memories.rules.memory.lines import MAX_TEXT_LENGTH, hash_text
 from memories.views.access.access import (
     UserRequest,
     WorkspaceAccess,
@@ -164,7 +164,7 @@ def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
 def read_typed_text(request: UserRequest, suffix: str = "") -> str | None:
     """Return the ``text`` of a form, None if it is the one that the form showed."""
     text = clean_text(request.POST.get(f"text{suffix}", ""))
-    is_shown = digest_of(text) == request.POST.get(f"shown{suffix}")
+    is_shown = hash_text(text) == request.POST.get(f"shown{suffix}")
     return None if is_shown or f"text{suffix}" not in request.POST else text
 
 
@@ -216,7 +216,7 @@ def _render(
             "problem": problem,
             "text": proposal_text if text is None else text,
             "max_text_length": MAX_TEXT_LENGTH,
-            "shown": request.POST.get("shown", "") if error else digest_of(proposal_text),
+            "shown": request.POST.get("shown", "") if error else hash_text(proposal_text),
             "error": error,
         },
         status=422 if error or problem else status,

@@ -16,7 +16,7 @@ from memories.models import Job, Memory, Message, Proposal
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals, review
 from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
-from memories.rules.memory.lines import MAX_TEXT_LENGTH, digest_of
+from memories.rules.memory.lines import MAX_TEXT_LENGTH, hash_text
 from memories.views.access.access import (
     UserRequest,
     WorkspaceAccess,
@@ -163,11 +163,11 @@ def _item(key: str, row: Job | Proposal, access: WorkspaceAccess) -> ReviewItem:
         base = proposals.get_base(row)
         text = proposals.proposed_text(row)
         rows = compare_lines(base.content if base else "", text)
-        return ReviewItem(key, row.memory, rows, text, digest_of(text), MAX_TEXT_LENGTH, job=row)
+        return ReviewItem(key, row.memory, rows, text, hash_text(text), MAX_TEXT_LENGTH, job=row)
     slug = access.workspace.slug
     sources = [(message, message_path(slug, message)) for message in row.sources.all()]
     rows = compare_lines(row.line_text, row.text)
-    shown = digest_of(row.text)
+    shown = hash_text(row.text)
     return ReviewItem(
         key, row.memory, rows, row.text, shown, MAX_LENGTH, proposal=row, sources=sources
     )

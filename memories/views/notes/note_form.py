@@ -12,7 +12,7 @@ from memories.forms import is_field_changed
 from memories.models import Channel, Note, User, Workspace
 from memories.models.notes.note_versions import kind_words
 from memories.models.notes.notes import check_length
-from memories.rules.notes.fields import LONGEST_GIVEN_TITLE, today
+from memories.rules.notes.fields import MAX_TITLE_LENGTH, today
 from memories.views.access.access import WorkspaceAccess
 
 
@@ -29,7 +29,7 @@ class NoteForm(forms.Form):
     title = forms.CharField(
         label=gettext_lazy("Title"),
         required=False,
-        max_length=LONGEST_GIVEN_TITLE,
+        max_length=MAX_TITLE_LENGTH,
         help_text=gettext_lazy("If empty, the title is taken from the start of the note."),
     )
     kind = forms.ChoiceField(label=gettext_lazy("Type"), required=False)

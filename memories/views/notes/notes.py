@@ -43,7 +43,7 @@ from memories.views.access.access import (
 from memories.views.notes.note_form import NoteForm, metadata_of
 from memories.views.pages import render_page, render_page_or_part, render_part, wants_part
 
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 PAGE_SIZE = 50
 TRASH_CHANGED = "trash-changed"  # pages with the number of deleted notes reload it
 
@@ -247,12 +247,12 @@ def _list(
 ) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     notes = _notes(access).first_pinned()
-    matches = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
+    matches = notes.search(query) if query else list(notes[: MAX_SHOWN + 1])
     context = {
         "access": access,
-        "notes": note_cards(matches[:MOST_SHOWN], access),
+        "notes": note_cards(matches[:MAX_SHOWN], access),
         "count": len(matches),
-        "has_more": len(matches) > MOST_SHOWN,
+        "has_more": len(matches) > MAX_SHOWN,
         "query": query,
         "form": form,
         "examples": EXAMPLES if access.can_edit and access.reads_workspace else (),

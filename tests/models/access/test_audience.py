@@ -364,7 +364,7 @@ def test_a_reader_that_has_read_its_rights_uses_no_others(django_assert_num_quer
     channel = ChannelFactory(kind=Channel.Kind.PRIVATE, members_known_at=NOW)
     channel.access_grants.create(user=user, until=NOW + DAY)
     reader = read_once(Reader.of(user, NOW))
-    assert dict(reader.keys)[member_channels] == (channel.pk,)
+    assert dict(reader.prefetched_keys)[member_channels] == (channel.pk,)
     with django_assert_num_queries(0):
         assert subquery(member_channels, reader) == (channel.pk,)
     assert list(Channel.objects.visible_to(reader)) == [channel]
@@ -376,7 +376,7 @@ def test_many_keys_are_not_read(monkeypatch, rows):
     reader = Reader.public(NOW)
     assert len(readable_workspaces(reader)) >= 2
     once = read_once(reader)
-    assert readable_workspaces not in dict(once.keys)
+    assert readable_workspaces not in dict(once.prefetched_keys)
     assert reads(once) == reads(reader)
 
 

@@ -22,7 +22,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.context import revision_triggers as triggers
-from memories.models.context.revisions import MOST_ROWS
+from memories.models.context.revisions import MAX_ROWS
 from memories.models.search.search_triggers import existing_triggers
 from memories.pipeline.transfer.backup.migrations import migrate
 from tests.factories import (
@@ -180,7 +180,7 @@ def test_a_prune_leaves_few_rows_and_no_earlier_revision(workspace: Workspace) -
     assert not Revision.objects.prune()
     seen = set()
     for _ in range(3):
-        Revision.objects.bulk_create(Revision(number=0) for _ in range(MOST_ROWS))
+        Revision.objects.bulk_create(Revision(number=0) for _ in range(MAX_ROWS))
         seen.add(revision())
         assert Revision.objects.prune()
         seen.add(revision())

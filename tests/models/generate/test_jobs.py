@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from memories.models import AuditEvent, Backfill, Job, Memory, NewVersion, Segment
-from memories.models.generate.jobs import MOST_CLOSINGS
+from memories.models.generate.jobs import MAX_CLOSINGS
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply, RequestStrategy, SummariserError
@@ -213,8 +213,8 @@ class TestFailures:
     def test_start_closing_allows_ten_tries(self, job):
         job.claim(NOW, LEASE)
         job.save_reply(REPLY, SOURCES)
-        assert [reload(job).start_closing() for _ in range(MOST_CLOSINGS + 1)] == [
-            *[True] * MOST_CLOSINGS,
+        assert [reload(job).start_closing() for _ in range(MAX_CLOSINGS + 1)] == [
+            *[True] * MAX_CLOSINGS,
             False,
         ]
 

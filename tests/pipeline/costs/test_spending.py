@@ -225,7 +225,7 @@ def test_the_offline_summariser_reserves_nothing(channel: Channel) -> None:
     Budget.objects.create(workspace=None, period="day", tokens=0)
     ledger = CallLedger(channel.workspace, OfflineSummariser())
     assert ledger.reserve(claimed(channel), BOUND, NOON) is None
-    assert ledger.find_refusal(NOON) is None
+    assert ledger.find_breaker_refusal(NOON) is None
     assert not Endpoint.objects.exists()
 
 
@@ -249,4 +249,4 @@ def test_a_reply_to_an_earlier_call_does_not_end_a_rate_limit(channel: Channel) 
     error = SummariserError("rate_limited", "wait", retry_after=90)
     ledger.record_failure(limited, error, NOON)
     ledger.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
-    assert ledger.find_refusal(NOON + timedelta(seconds=60)) is not None
+    assert ledger.find_breaker_refusal(NOON + timedelta(seconds=60)) is not None

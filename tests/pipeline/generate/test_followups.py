@@ -41,9 +41,9 @@ def test_workspace_merges_wait_for_busy_channels_a_limited_time(workspace: Works
 
     MemoryVersion.objects.update(created_at=now - timedelta(minutes=61))
     assert scheduled(workspace, now) == {"long_term"}, "the first short-term merge waits"
-    digest = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
-    last = add_job(digest, now - timedelta(minutes=119), Job.State.DONE)
-    make_version(memory=digest)
+    memory = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
+    last = add_job(memory, now - timedelta(minutes=119), Job.State.DONE)
+    make_version(memory=memory)
     assert scheduled(workspace, now) == {"long_term"}
     Job.objects.filter(pk=last.pk).update(as_of_us=to_micros(now - timedelta(minutes=121)))
     assert scheduled(workspace, now) == both

@@ -105,7 +105,7 @@ def test_an_input_that_changes_before_the_call_is_merged_once(private_channel):
     Job.objects.update(retry_at=None)
     scribe = Scribe()
     run_pass(private_channel.workspace, MONDAY + hours(3), scribe)
-    assert sum(request.place == "#launch" for request in scribe.requests) == 1
+    assert sum(request.scope_name == "#launch" for request in scribe.requests) == 1
     assert "all different" in long(private_channel).current.content
 
 

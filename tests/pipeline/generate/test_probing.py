@@ -137,7 +137,7 @@ def test_the_input_is_split_for_a_model_that_reads_less(
     assert limit == (findings.context_tokens if reads else None)
     many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
     request = replace(short(many), input_limit=limit)
-    assert model.bound(request).calls == {0: 1, 1: 5, 2: 9}[reads]
+    assert model.upper_bound(request).calls == {0: 1, 1: 5, 2: 9}[reads]
 
 
 @pytest.mark.parametrize(("status", "reads"), [(408, 1), (400, None), (503, None)])

@@ -41,7 +41,7 @@ class Recorder(OfflineSummariser):
     ) -> Reply:
         self.requests.append(request)
         number = len(self.of(request.scope, request.memory_type))
-        text = f"- {request.scope} {request.memory_type} {number} of {request.place} [1]"
+        text = f"- {request.scope} {request.memory_type} {number} of {request.scope_name} [1]"
         return Reply(text, "stop", self.name, self.prompt_version(request))
 
     def of(self, scope: str, memory_type: MemoryType) -> list[Request]:
@@ -108,7 +108,7 @@ def test_names_are_data(launch, recorder):
         (safe, f"ask @{safe} for it", (f"@{safe}",))
     ]
     [merge] = recorder.of(MemoryScope.WORKSPACE, LONG)
-    assert (request.place, merge.additions[0].title) == (f"#launch {safe}",) * 2
+    assert (request.scope_name, merge.additions[0].title) == (f"#launch {safe}",) * 2
 
 
 class TestThread:

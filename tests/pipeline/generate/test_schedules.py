@@ -55,12 +55,12 @@ def check(once: list[Any], others: Iterable[list[Any]], at_least: int) -> None:
 @pytest.mark.django_db
 def test_segments_of_a_day_do_not_depend_on_the_schedule(tmp_path: Path) -> None:
     write_export(tmp_path / "export", days=1, channels=1)
-    digests = []
+    summaries = []
     for seconds in (14_400, 0):
         with transaction.atomic():
-            digests.append(replay(str(tmp_path / "export"), seconds))
+            summaries.append(replay(str(tmp_path / "export"), seconds))
             transaction.set_rollback(True)
-    some, once = digests
+    some, once = summaries
     check(once, [some], at_least=2)
 
 

@@ -81,7 +81,7 @@ def test_a_failed_channel_does_not_block_the_workspace_memory(channel, monkeypat
             merged.set()
 
     def fail_last(request):
-        if request.place == "#launch":
+        if request.scope_name == "#launch":
             merged.wait(PATIENCE)
             raise SummariserError("server_error", "no")
 

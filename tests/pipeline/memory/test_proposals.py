@@ -8,7 +8,7 @@ from memories.models import AuditEvent, ChangedSince, Job, Memory, QuarantinedLi
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import digest_of
+from memories.rules.memory.lines import hash_text
 from tests.factories import MONDAY, UserFactory
 from tests.pipeline.conversations import Scribe, hours, removals, talk
 from tests.pipeline.current import long
@@ -75,7 +75,7 @@ def test_a_persons_line_stays_once_although_the_request_cleaned_it(private_chann
     shown = proposals.proposed_text(proposal)
     assert shown.count("width rule") == 1 and own in shown
     version = proposals.accept(
-        proposal, by=anna, text=f"{shown}\n- Anna adds this", shown=digest_of(shown)
+        proposal, by=anna, text=f"{shown}\n- Anna adds this", shown=hash_text(shown)
     )
     assert version.content == f"{shown}\n- Anna adds this"
 
@@ -142,7 +142,7 @@ def test_an_edited_proposal_is_one_version(private_channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.proposed_text(proposal)
     text = f"- Anna decides about it\n\n{shown}\n"
-    version = proposals.accept(proposal, by=anna, text=text, shown=digest_of(shown))
+    version = proposals.accept(proposal, by=anna, text=text, shown=hash_text(shown))
     assert version.content == f"- Anna decides about it\n{shown}"
     assert [line.author_id for line in version.lines.all()] == [anna.pk, None]
     assert (version.author, version.job, version.origin) == (anna, proposal, "model")
@@ -153,7 +153,7 @@ def test_an_edited_proposal_is_one_version(private_channel, proposal):
 def test_an_unchanged_text_is_no_edit(private_channel, proposal):
     shown = proposals.proposed_text(proposal)
     text = shown.replace("\n", "\n\n")
-    version = proposals.accept(proposal, by=UserFactory(), text=text, shown=digest_of(shown))
+    version = proposals.accept(proposal, by=UserFactory(), text=text, shown=hash_text(shown))
     assert (version.content, version.author) == (shown, None)
 
 
@@ -161,7 +161,7 @@ def test_forgotten_text_does_not_return_by_an_edit(private_channel, proposal):
     memory = long(private_channel)
     line = memory.current.lines.first()
     memory.current.lines.filter(pk=line.pk).update(redacted=True)
-    shown = digest_of(proposals.proposed_text(proposal))
+    shown = hash_text(proposals.proposed_text(proposal))
     with pytest.raises(ValueError, match="forgotten"):
         proposals.accept(proposal, by=None, text=line.text, shown=shown)
     proposal.refresh_from_db()
@@ -172,7 +172,7 @@ def test_forgotten_text_does_not_return_by_an_edit(private_channel, proposal):
 
 
 def test_an_edit_does_not_drop_a_line_that_was_pinned_meanwhile(private_channel, proposal):
-    memory, shown = long(private_channel), digest_of(proposals.proposed_text(proposal))
+    memory, shown = long(private_channel), hash_text(proposals.proposed_text(proposal))
     line = memory.current.lines.first()
     memory.pin(line.position, by=None, based_on=1)
     with pytest.raises(ChangedSince):

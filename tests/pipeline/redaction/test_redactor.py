@@ -112,7 +112,7 @@ def say(channel, text, minutes=0, **given):
 def everything():
     """Every text that anybody could still read, or a model."""
     versions = MemoryVersion.objects.values_list("content", "put_back", "kept")
-    texts = [part for content, put_back, kept in versions for part in (content, *put_back, *kept)]
+    texts = [part for content, restored, kept in versions for part in (content, *restored, *kept)]
     texts += Line.objects.values_list("text", flat=True)
     texts += [json.dumps(reply, ensure_ascii=False)
               for reply in Job.objects.values_list("reply", flat=True)]  # fmt: skip

@@ -248,6 +248,6 @@ def test_a_member_of_many_private_channels_finds_the_same(
     reader = Reader.of(person.user, timezone.now())
     typed = ("deploy friday", "on deploy 移行", "deploy -monday", '"on friday"', "friday deploy")
     before = [hits(f"{query} in:messages", workspace, reader) for query in typed]
-    monkeypatch.setattr("memories.models.search.documents.MOST_LOOKUPS", 6)
+    monkeypatch.setattr("memories.models.search.documents.MAX_LOOKUPS", 6)
     assert [hits(f"{query} in:messages", workspace, reader) for query in typed] == before
     assert [len(keys) for keys in before] == [5] * 5

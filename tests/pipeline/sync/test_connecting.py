@@ -33,7 +33,7 @@ from tests.factories import (
     WorkspaceFactory,
     store_token,
 )
-from tests.slack.fake_slack import LEAST_SCOPES, TEAM_ID, TOKEN, FakeSlack, Fault
+from tests.slack.fake_slack import REQUIRED_SCOPES, TEAM_ID, TOKEN, FakeSlack, Fault
 
 pytestmark = pytest.mark.django_db
 
@@ -126,14 +126,14 @@ class TestCheck:
         connection = store_token(workspace)
         findings = check_client(workspace, client_for(workspace), NOW)
         assert findings.is_ok and not findings.notes
-        assert findings.scopes == tuple(sorted(LEAST_SCOPES))
+        assert findings.scopes == tuple(sorted(REQUIRED_SCOPES))
         connection.refresh_from_db()
-        assert connection.scopes == sorted(LEAST_SCOPES)
+        assert connection.scopes == sorted(REQUIRED_SCOPES)
         assert connection.bot_id and connection.checked_at == NOW
         assert bare_slack.counts() == {"auth.test": 1}
         assert TOKEN not in str(findings) + str(findings.as_json())
 
-    @pytest.mark.parametrize("scope", sorted(LEAST_SCOPES))
+    @pytest.mark.parametrize("scope", sorted(REQUIRED_SCOPES))
     def test_each_missing_scope_has_its_effect_and_remedy(
         self, workspace: Workspace, bare_slack: FakeSlack, scope: str
     ) -> None:

@@ -304,17 +304,17 @@ def rewrite(
     *,
     manifest: Callable[[dict[str, Any]], object] = lambda whole: None,
     member: Callable[[str, bytes], bytes] = lambda name, data: data,
-    digests: bool = False,
+    hashes: bool = False,
     more: dict[str, bytes] | None = None,
     without: str = "",
 ) -> None:
-    """Write the file again with changes. ``digests`` updates the manifest."""
+    """Write the file again with changes. ``hashes`` updates the manifest."""
     with zipfile.ZipFile(path) as zipped:
         members = {name: zipped.read(name) for name in zipped.namelist()}
     whole = json.loads(members.pop("manifest.json"))
     members = {name: member(name, data) for name, data in members.items()} | (more or {})
     members = {name: data for name, data in members.items() if not without or without not in name}
-    if digests:
+    if hashes:
         whole["files"] = [
             {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for name, data in members.items()
@@ -419,7 +419,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "member not listed": (
         lambda p: rewrite(
-            p, without="memor" if connection.vendor != "sqlite" else "data", digests=True
+            p, without="memor" if connection.vendor != "sqlite" else "data", hashes=True
         ),
         "is missing|number of rows|do not match",
     ),
@@ -430,7 +430,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda p: rewrite(p, manifest=lambda whole: whole.update(migrations=[])),
         "migrations of the database|do not match",
     ),
-    "orphans": (lambda p: rewrite(p, member=orphans, digests=True), "refer to rows"),
+    "orphans": (lambda p: rewrite(p, member=orphans, hashes=True), "refer to rows"),
 }
 
 

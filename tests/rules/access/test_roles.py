@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.access.roles import LAST_ADMIN, SELF, effective_role, find_refusal
+from memories.rules.access.roles import LAST_ADMIN, SELF, effective_role, find_role_error
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,10 @@ from memories.rules.access.roles import LAST_ADMIN, SELF, effective_role, find_r
     ],
 )
 def test_a_change_of_a_role(who: str, before: str, after: str, other_admins: int, why: str) -> None:
-    reason = find_refusal(
+    error = find_role_error(
         is_self=who == "self", before=before, after=after, other_admins=other_admins
     )
-    assert reason == why
+    assert error == why
 
 
 @pytest.mark.parametrize(

@@ -139,11 +139,11 @@ def materials(draw: st.DrawFn) -> Material:
             MemoryText(LONG_TERM, text, place) for text in draw(st.lists(TEXTS, max_size=1))
         ]
         memories += [
-            version(n, text, hours, place=place)
+            version(n, text, hours, scope_key=place)
             for n, (hours, text) in enumerate(draw(HISTORIES), start=1)
         ]
     memories += [
-        version(n + 1, draw(TEXTS), place=f"{n}.000100", kind=THREAD)
+        version(n + 1, draw(TEXTS), scope_key=f"{n}.000100", kind=THREAD)
         for n in range(draw(st.integers(0, 2)))
     ]
     channel_id = draw(st.sampled_from(["", *ids]))
@@ -174,7 +174,7 @@ def test_context_order_and_budget(material: Material, budget: int):
             history = channel.short_term_memory_history
             assert channel.short_term_memory == (history[-1] if history else None)
     for key, channel in whole.channel_memories.items():
-        history = [x for x in material.memories if (x.kind, x.place) == (SHORT_TERM, key)]
+        history = [x for x in material.memories if (x.kind, x.scope_key) == (SHORT_TERM, key)]
         in_order = sorted(history, key=lambda v: (v.until_us, v.number))
         assert channel.short_term_memory_history == [v.content for v in in_order]
     assert fitted.persona == material.persona

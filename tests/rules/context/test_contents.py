@@ -37,10 +37,15 @@ NINE = to_micros(datetime(2026, 1, 5, 9, tzinfo=UTC))
 
 
 def version(
-    number: int, content: str = "", hours: int | None = None, *, place: str = "C1", kind=SHORT_TERM
+    number: int,
+    content: str = "",
+    hours: int | None = None,
+    *,
+    scope_key: str = "C1",
+    kind=SHORT_TERM,
 ) -> MemoryText:
     until_us = NINE + (number if hours is None else hours) * HOUR
-    return MemoryText(kind, content or f"version {number}", place, number, until_us)
+    return MemoryText(kind, content or f"version {number}", scope_key, number, until_us)
 
 
 class TestChannelMemory:
@@ -149,12 +154,12 @@ FULL = Material(
         MemoryText(LONG_TERM, "- the team ships on Fridays"),
         MemoryText(SHORT_TERM, "- this week is the launch"),
         MemoryText(LONG_TERM, "- dev uses PostgreSQL", "C2"),
-        version(2, place="C2"),
-        version(1, place="C2"),
+        version(2, scope_key="C2"),
+        version(1, scope_key="C2"),
         MemoryText(LONG_TERM, "- general decides", "C1"),
         version(1, "own 1"),
         version(2),
-        version(1, "- the thread agreed on blue", place="1767603600.000100", kind=THREAD),
+        version(1, "- the thread agreed on blue", scope_key="1767603600.000100", kind=THREAD),
     ],
     messages=[
         MessageLine(1, "[2026-01-05 18:00] Aki: first"),
@@ -327,7 +332,7 @@ PLACES = {
     "long-term memory": lambda text: with_memory(MemoryText(LONG_TERM, text)),
     "short-term memory": lambda text: with_memory(MemoryText(SHORT_TERM, text)),
     "history": lambda text: with_memory(version(1, text)),
-    "thread": lambda text: with_memory(version(1, text, place="1.000001", kind=THREAD)),
+    "thread": lambda text: with_memory(version(1, text, scope_key="1.000001", kind=THREAD)),
     "note": lambda text: replace(FULL, notes=[note(1, text)]),
     "title": lambda text: replace(FULL, notes=[replace(note(1, "x"), title=text)]),
     "tag": lambda text: replace(FULL, notes=[replace(note(1, "x"), tags=("a", text))]),
@@ -412,14 +417,14 @@ class TestBlocks:
                 version(1),
                 version(2),
                 MemoryText(LONG_TERM, "- fun", "C2"),
-                version(1, "- thread", place="1.000000", kind=THREAD),
+                version(1, "- thread", scope_key="1.000000", kind=THREAD),
             ],
             messages=[MessageLine(1, "a"), MessageLine(2, "b", "1.000000")],
             notes=[NoteText("Title", ("pattern",), date(2026, 1, 5), "Words")],
         )
         context = assemble(material)
         assert join_blocks(context.blocks) == context.text
-        assert [(b.part, b.place, b.number, b.items) for b in context.blocks] == [
+        assert [(b.part, b.scope_key, b.number, b.items) for b in context.blocks] == [
             (Part.PERSONA, "", None, 1),
             (Part.NOTES, "", None, 1),
             (Part.ZONE, "", None, 0),

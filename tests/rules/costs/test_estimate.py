@@ -60,7 +60,7 @@ def test_requests_are_as_long_as_the_range_allows(
         max_tokens=300,
         language="conversation",
         zone="UTC",
-        place="#launch",
+        scope_name="#launch",
         messages=lines if of_messages else (),
         additions=() if of_messages else [Addition("", [MemoryLine(1, texts[0])])],
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.costs.money import Limit, find_refusal
+from memories.rules.costs.money import Limit, find_limit_error
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ from memories.rules.costs.money import Limit, find_refusal
 def test_refusal(
     limit: tuple[int | None, int | None, int, int], cost: tuple[int, int | None], words: str
 ) -> None:
-    refusal = find_refusal(*cost, Limit("acme day", *limit, None))
-    assert words in refusal
-    assert bool(words) == bool(refusal)
+    error = find_limit_error(*cost, Limit("acme day", *limit, None))
+    assert words in error
+    assert bool(words) == bool(error)

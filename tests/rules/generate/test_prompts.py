@@ -154,7 +154,9 @@ def test_the_zone_appears_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hostile", ["text", "author", "place", "existing", "title", "reference"])
+@pytest.mark.parametrize(
+    "hostile", ["text", "author", "scope_name", "existing", "title", "reference"]
+)
 @given(
     st.text(
         st.one_of(
@@ -176,7 +178,7 @@ def test_nothing_can_forge_a_fence_or_a_speaker(hostile: str, text: str) -> None
                     1, START, of if hostile == "author" else "Ana", of if hostile == "text" else "x"
                 )
             ],
-            place=of if hostile == "place" else "#general",
+            scope_name=of if hostile == "scope_name" else "#general",
             existing=memory(of if hostile == "existing" else "kept", first=2),
             additions=added("new", first=3, title=of if hostile == "title" else "#general"),
             references=[Reference("r", of if hostile == "reference" else "- wide")],
@@ -350,7 +352,7 @@ def test_the_version_changes_with_a_text(name: str, monkeypatch: pytest.MonkeyPa
 
 def test_the_version_does_not_change_with_data_or_limits() -> None:
     version = prompts.prompt_version(short(messages("hello")))
-    changed = short(messages("bye", "now"), max_tokens=77, place="#b", zone="Asia/Tokyo")
+    changed = short(messages("bye", "now"), max_tokens=77, scope_name="#b", zone="Asia/Tokyo")
     assert prompts.prompt_version(changed) == version
 
 

@@ -138,12 +138,14 @@ def test_messages_that_have_to_wait_are_not_cut(gaps, settings, wait_us, earlier
     times = list(accumulate(gaps))
     now_us = times[-1] + wait_us
     assume(find_waiting_decision(times[0], times[-1], len(times), now_us, settings) is not None)
-    frontier = None if earlier is None else times[min(earlier, len(times) - 1)] + 1
-    latest_us = max(times[-1], frontier or 0)
+    segments_until_us = None if earlier is None else times[min(earlier, len(times) - 1)] + 1
+    latest_us = max(times[-1], segments_until_us or 0)
     decision = should_update_short_term_memory(
         latest_us, len(times), now_us, settings, has_memory=True
     )
-    assert cut_waiting_messages(times, times[0], frontier, decision, now_us, settings) == []
+    assert (
+        cut_waiting_messages(times, times[0], segments_until_us, decision, now_us, settings) == []
+    )
 
 
 @pytest.mark.parametrize(

@@ -114,17 +114,17 @@ class TestMergeLines:
         new = Line("- New.", Origin.MODEL, sources=(31,))
         assert merge_lines([SHIP, LEAD], [new]) == ([new], [], [])
 
-    def test_a_dropped_line_of_a_person_is_put_back(self):
+    def test_a_dropped_line_of_a_person_is_restored(self):
         new = Line("- New.", Origin.MODEL)
         assert merge_lines([SHIP, OWN], [new]) == ([OWN, new], [OWN.text], [])
 
-    def test_it_is_put_back_behind_the_line_before_it(self):
+    def test_it_is_restored_behind_the_line_before_it(self):
         new = Line("- New.", Origin.MODEL)
-        lines, put_back, _kept = merge_lines([SHIP, OWN, LEAD], [LEAD, SHIP, new])
+        lines, restored, _kept = merge_lines([SHIP, OWN, LEAD], [LEAD, SHIP, new])
         assert lines == [LEAD, SHIP, OWN, new]
-        assert put_back == [OWN.text]
+        assert restored == [OWN.text]
 
-    def test_lines_of_a_person_are_put_back_in_order(self):
+    def test_lines_of_a_person_are_restored_in_order(self):
         second = replace(OWN, text="- And Chie.")
         assert merge_lines([OWN, second], []) == ([OWN, second], [OWN.text, second.text], [])
 
@@ -236,17 +236,17 @@ def test_an_edit_has_the_typed_text(base, texts):
 @pytest.mark.slow
 @given(some_lines, some_lines)
 def test_no_merge_drops_a_protected_line(base, made):
-    lines, put_back, kept = merge_lines(base, made)
+    lines, restored, kept = merge_lines(base, made)
     present = [strip_bullet(line.text) for line in lines]
     protected_words = {strip_bullet(line.text) for line in base if line.is_protected}
     assert (
         protected_words
         == {strip_bullet(line.text) for line in lines if line.is_protected} & protected_words
     )
-    assert {strip_bullet(text) for text in (*put_back, *kept)} == protected_words
+    assert {strip_bullet(text) for text in (*restored, *kept)} == protected_words
     of_model = [strip_bullet(line.text) for line in made]
     assert [words for words in present if words in of_model] == of_model
-    assert not {strip_bullet(text) for text in put_back} & set(of_model)
+    assert not {strip_bullet(text) for text in restored} & set(of_model)
     assert {strip_bullet(text) for text in kept} <= set(of_model)
 
 
@@ -258,9 +258,9 @@ def test_a_protected_line_keeps_its_text_and_sources(base, made):
 
 
 @given(some_lines, some_lines)
-def test_the_same_merge_again_puts_nothing_back(base, made):
+def test_the_same_merge_again_restores_nothing(base, made):
     lines = merge_lines(base, made).lines
-    assert merge_lines(lines, lines).put_back == []
+    assert merge_lines(lines, lines).restored == []
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memories.rules.memory import kinds
 from memories.rules.search.query import (
     LINE_KINDS,
-    MOST_TERMS,
+    MAX_TERMS,
     Has,
     Kind,
     Query,
@@ -44,8 +44,8 @@ def test_words(typed: str, needles: list[str]) -> None:
 
 
 def test_words_over_the_limit_are_not_understood() -> None:
-    query = parse(" ".join(f"w{i}" for i in range(MOST_TERMS + 1)) + " w0")
-    assert (len(query.terms), query.wrong) == (MOST_TERMS, (f"w{MOST_TERMS}",))
+    query = parse(" ".join(f"w{i}" for i in range(MAX_TERMS + 1)) + " w0")
+    assert (len(query.terms), query.wrong) == (MAX_TERMS, (f"w{MAX_TERMS}",))
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_text_without_a_letter_is_no_term() -> None:
 
 def test_the_beginning_of_a_very_long_text_is_found() -> None:
     tokens = tokenize("begin " + "あいうえお" * 60_000 + " end")
-    assert len(tokens) <= tokenizer.LONGEST_STORED and tokens.endswith(" ")
+    assert len(tokens) <= tokenizer.MAX_STORED_LENGTH and tokens.endswith(" ")
     assert " begin " in tokens and " end " not in tokens
 
 
@@ -175,7 +175,7 @@ def test_the_different_tokens_of_a_text_fit_into_an_index() -> None:
     pairs = " ".join(first + second for first in letters for second in letters)
     tokens = tokenize(pairs).split()
     size = sum(len(token.encode()) + tokenizer.KEY_WIDTH for token in set(tokens))
-    assert tokenizer.MOST_BYTES * 0.9 < size <= tokenizer.MOST_BYTES
+    assert tokenizer.MAX_BYTES * 0.9 < size <= tokenizer.MAX_BYTES
     assert tokens == tokenize(pairs[: 3 * len(tokens)]).split()[: len(tokens)]
 
 

@@ -39,7 +39,7 @@ def test_an_ordinary_workspace_has_no_attention_items(cast: Cast) -> None:
     assert "Needs attention" not in page(cast, "editor")
 
 
-def test_a_put_back_line_needs_attention_until_it_is_seen(cast: Cast) -> None:
+def test_a_restored_line_needs_attention_until_it_is_seen(cast: Cast) -> None:
     mark_seen(cast, cast.memory, 1)
     lost = make_version(
         memory=cast.memory,

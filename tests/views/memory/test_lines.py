@@ -9,7 +9,7 @@ from memories.models import Line, Memory, Proposal
 from memories.models.memory.new_version import NewVersion
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
-from memories.views.memory.line_display import digest_words
+from memories.views.memory.line_display import hash_words
 from tests.views.conftest import Cast
 
 
@@ -108,13 +108,13 @@ def test_a_newer_version_is_a_conflict(cast: Cast) -> None:
     assert lines(cast)[0] == "- We launch never"
 
 
-LAUNCH = digest_words("We launch on Monday")
+LAUNCH = hash_words("We launch on Monday")
 
 
 def test_the_form_opens_for_the_words_of_the_clicked_line(cast: Cast) -> None:
-    assert f'{path_of(cast)}?digest={LAUNCH}"' in channel_page(cast, "editor")
+    assert f'{path_of(cast)}?hash={LAUNCH}"' in channel_page(cast, "editor")
     cast.memory.revise("- Tom owns Android\n- We launch on Monday", by=None, based_on=2)
-    path = f"{path_of(cast)}?digest={LAUNCH}"
+    path = f"{path_of(cast)}?hash={LAUNCH}"
     form = cast.clients["editor"].get(path).content.decode()
     assert "We launch on Monday</textarea>" in form and f'action="{path_of(cast, 1)}"' in form
     cast.memory.refresh_from_db()
@@ -133,14 +133,14 @@ def test_after_a_rewrite_in_place_the_words_of_the_line_count(cast: Cast, htmx: 
     rows = [added, *version.line_values()]
     rewritten = NewVersion(lines=rows, origin=Origin.MODEL, until_us=version.until_us)
     assert version.rewrite(rewritten)
-    response = send(cast, digest=digest_words("Aya owns Windows"), htmx=htmx)
+    response = send(cast, hash=hash_words("Aya owns Windows"), htmx=htmx)
     form = response.content.decode()
     assert response.status_code == 409 and "We launch in May</textarea>" in form
     assert "Save line" not in form and "?draft=take" in form
     assert response.get("HX-Retarget", "") == ("closest .line-form" if htmx else "")
     editor = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/?draft=take").content.decode()
     assert "- Aya owns iOS\n- We launch in May</textarea>" in editor
-    send(cast, digest=LAUNCH, htmx=htmx)
+    send(cast, hash=LAUNCH, htmx=htmx)
     assert lines(cast) == ["- Tom owns Android", "- We launch in May", "- Aya owns iOS"]
 
 

@@ -321,7 +321,7 @@ def test_the_editor_explains_the_next_update(cast: Cast) -> None:
     assert "Lines that you write, change or pin are kept unchanged" in page
 
 
-def test_the_card_lists_kept_and_put_back_lines(cast: Cast) -> None:
+def test_the_card_lists_kept_and_restored_lines(cast: Cast) -> None:
     make_version(
         memory=cast.memory,
         text="- a\n- b\n- c",

@@ -121,11 +121,11 @@ def test_a_form_with_the_shown_text_edits_nothing(proposed: Cast) -> None:
 
 @pytest.mark.parametrize("text", [" \r\n", "x" * (MAX_TEXT_LENGTH + 1)])
 def test_an_invalid_text_stays_in_the_form(proposed: Cast, text: str) -> None:
-    digest = shown(proposed)
+    text_hash = shown(proposed)
     proposed.memory.pin(6, by=None, based_on=3)
-    response = decide(proposed, "accept", text=text, shown=digest)
+    response = decide(proposed, "accept", text=text, shown=text_hash)
     assert response.status_code == 422
-    assert digest in response.content.decode()
+    assert text_hash in response.content.decode()
     assert 'id="text-error"' in response.content.decode()
     assert f">{text.strip()}" in response.content.decode().replace("\n", "")
     proposed.memory.refresh_from_db()
@@ -137,10 +137,10 @@ def test_an_unchanged_text_may_be_longer_than_an_edited_one(
 ) -> None:
     job = proposals.find_proposal(proposed.memory)
     assert job
-    text, digest = proposals.proposed_text(job), shown(proposed)
+    text, text_hash = proposals.proposed_text(job), shown(proposed)
     monkeypatch.setattr(memories.text_error, "__defaults__", (1, ""))
-    assert decide(proposed, "accept", text="- Mine", shown=digest).status_code == 422
-    assert decide(proposed, "accept", text=text, shown=digest).status_code == 302
+    assert decide(proposed, "accept", text="- Mine", shown=text_hash).status_code == 422
+    assert decide(proposed, "accept", text=text, shown=text_hash).status_code == 302
 
 
 def edit(cast: Cast) -> None:
@@ -156,12 +156,12 @@ def pin(cast: Cast) -> None:
 def test_a_typed_text_stays_on_the_page_of_a_conflict(
     proposed: Cast, change: Callable[[Cast], None], is_edited: bool
 ) -> None:
-    job, digest = proposals.find_proposal(proposed.memory), shown(proposed)
+    job, text_hash = proposals.find_proposal(proposed.memory), shown(proposed)
     assert job
     text = "- Written by the editor" if is_edited else proposals.proposed_text(job)
     change(proposed)
     before = proposed.memory.current.content
-    response = decide(proposed, "accept", job=job.pk, text=text, shown=digest)
+    response = decide(proposed, "accept", job=job.pk, text=text, shown=text_hash)
     assert response.status_code == 409
     page = response.content.decode()
     assert ("Your text was not saved:" in page) == is_edited

@@ -8,7 +8,7 @@ from django.utils import timezone
 from memories.models import Job, Memory, Note, Proposal, Reader
 from memories.pipeline.context.build import build_context
 from memories.pipeline.memory import proposals
-from memories.rules.memory.lines import digest_of
+from memories.rules.memory.lines import hash_text
 from tests.factories import ChannelFactory, make_proposed_merge
 from tests.views.conftest import Cast
 
@@ -112,7 +112,7 @@ def content_of(job: Job) -> str:
 
 
 def texts(job: Job, text: str) -> dict[str, str]:
-    shown = digest_of(proposals.proposed_text(job))
+    shown = hash_text(proposals.proposed_text(job))
     return {f"text-of-text-{job.pk}": text, f"shown-of-text-{job.pk}": shown}
 
 
@@ -120,7 +120,7 @@ def test_whole_texts_are_edited_and_approved_at_once(cast: Cast, merges: list[Jo
     edited, unchanged = merges
     page = cast.clients["editor"].get(cast.path("proposals/")).content.decode()
     assert page.count("Ben ships the beta</textarea>") == 2
-    assert page.count(digest_of("- Ben ships the beta")) == 2
+    assert page.count(hash_text("- Ben ships the beta")) == 2
     data = texts(edited, "- Cleo ships the beta\r\n") | texts(unchanged, "- Ben ships the beta")
     assert "2 proposals approved." in approve_texts(cast, edited, unchanged, **data)
     assert content_of(edited) == "- Cleo ships the beta"

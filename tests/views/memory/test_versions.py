@@ -130,7 +130,7 @@ def test_expired_sources_are_counted(cast: Cast) -> None:
     assert "1 of its sources was" in page and f"msg-{second.ts}" not in page
 
 
-def test_kept_and_put_back_lines_are_listed(cast: Cast) -> None:
+def test_kept_and_restored_lines_are_listed(cast: Cast) -> None:
     version = make_version(
         memory=cast.memory, text="- a\n- b", kept=["- of *Aya*"], put_back=["- of Tom", "- b"]
     )
