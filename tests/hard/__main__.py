@@ -1,13 +1,14 @@
 """`python -m tests.hard [BAR …]`: what must hold, on SQLite and on PostgreSQL, and what was found.
 
-FULL=1 is the whole number (a fifth of it on SQLite). Else each kind of fault, role and point comes
-about once, and each bar runs on its SMALL_DATABASES, if any, unless it is named: then on both.
-SEED chooses another run of chance; DATABASES=sqlite or postgresql only one of them. PostgreSQL comes
-from TEST_DATABASE_URL, else from a server of its own. Prints one line of JSON a bar and database, and
-`PASS n/n`; the exit status is 1 when one misses. Bars run side by side, the longest first. A bar that
-judges seconds does so at full size only, and runs alone then. A failed run keeps its folder with all
-logs; so does KEEP=1. RESULTS=FILE keeps the lines of bars that pass. A later run with the same file
-takes these lines instead of running the bars again.
+BAR is the number or a word of a hard test. FULL=1 is the whole number (a fifth of it on SQLite). Else
+each kind of fault, role and point comes about once, and each hard test runs on its SMALL_DATABASES, if
+any, unless it is named: then on both. SEED chooses another run of chance; DATABASES=sqlite or
+postgresql only one of them. PostgreSQL comes from TEST_DATABASE_URL, else from a server of its own.
+Prints one line of JSON for each hard test and database, and `PASS n/n`; the exit status is 1 when one
+misses. Hard tests run side by side, the longest first. A hard test that judges seconds does so at full
+size only, and runs alone then. A failed run keeps its folder with all logs; so does KEEP=1.
+RESULTS=FILE keeps the lines of hard tests that pass. A later run with the same file takes these lines
+instead of running the hard tests again.
 """
 
 import json
@@ -48,7 +49,7 @@ def main() -> int:
     names = sys.argv[1:]
     for name in names:
         if not any(bar.matches([name]) for bar in bars()):
-            say(f"No such bar: {name}. There are: {', '.join(bar.stem for bar in bars())}.")
+            say(f"No such hard test: {name}. There are: {', '.join(bar.stem for bar in bars())}.")
             return 2
     full = os.environ.get("FULL", "") not in ("", "0")
     seed = int(os.environ.get("SEED", "") or 1)
