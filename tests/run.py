@@ -148,10 +148,10 @@ class Run:
         return self.suite("postgresql", marks, files, DATABASE_URL=url)
 
     def bars(self, *, full: bool) -> Row:
-        """The bars of tests/hard. Small ones run on PostgreSQL alone."""
+        """The hard tests. Small ones run on PostgreSQL alone."""
         not_run = []
         variables = {"DATABASES": "postgresql"}
-        if full:  # takes hours; a later run of this commit goes on after the bars that passed
+        if full:  # takes hours; a later run of this commit goes on after the hard tests that passed
             variables = {"FULL": "1", "RESULTS": str(ROOT / "var" / f"bars-{commit()}.jsonl")}
         try:
             variables["TEST_DATABASE_URL"] = self.postgres_url()

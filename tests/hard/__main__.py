@@ -27,7 +27,7 @@ from tests.hard.frame import Job, bars, databases, run_job, stop_all
 
 RESULTS = os.environ.get("RESULTS", "")
 POOLS: list[ThreadPoolExecutor] = []
-# Most bars wait for processes, leases and answers for about half of their time.
+# Most hard tests wait for processes, leases and answers for about half of their time.
 SIDE_BY_SIDE = 2 * min(2, os.cpu_count() or 2)
 # The others take less time, and follow in the order of their numbers.
 LONGEST_FIRST = (
@@ -103,7 +103,7 @@ def main() -> int:
 
 
 def earlier_results() -> dict[tuple[str, str], dict[str, Any]]:
-    """What the file of results has, by bar and database."""
+    """What the file of results has, by hard test and database."""
     if not RESULTS or not Path(RESULTS).exists():
         return {}
     rows = map(json.loads, Path(RESULTS).read_text().splitlines())

@@ -1,4 +1,4 @@
-"""Bar 8: backups taken under load, restored: all open, are sound and hold what was acknowledged.
+"""Hard test 8: backups taken under load, restored: all open, are sound and hold what was acknowledged.
 
 Two writers of their own add versions, and write each one that is committed into a ledger. What a
 restored database holds is read by SQL of our own, not by the app.

@@ -1,4 +1,4 @@
-"""Bar 13: 10,000 events at 50 a second, each message once, and Slack is answered in time.
+"""Hard test 13: 10,000 events at 50 a second, each message once, and Slack is answered in time.
 
 They come doubled, replayed, under a new id, edits before their message and deletions first, signed
 and over HTTP, to what `manage.py serve` runs: web and a real qcluster that works them off. Between
@@ -35,7 +35,7 @@ from tests.slack.fake_events import SIGNING_SECRET, signed_event, url_verificati
 NAME = "13 events"
 SMALL_DATABASES = ()
 IS_TIMED = True
-# As an installation has them: what a worker's end costs is for other bars.
+# As an installation has them: what a worker's end costs is for other hard tests.
 ENVIRONMENT = {
     "MEMORYHUB_HEARTBEAT": "20",
     "MEMORYHUB_POLL": "1",
@@ -257,7 +257,7 @@ def _send(
     return answers
 
 
-# -- the bar
+# -- the hard test
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:

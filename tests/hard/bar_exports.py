@@ -350,7 +350,7 @@ def child(work: Path) -> None:
     django.setup()
     from django.db import connection
 
-    # What survives a power cut is another bar's matter, and would take most of the time.
+    # What survives a power cut is another hard test's matter, and would take most of the time.
     with connection.cursor() as cursor:
         on_sqlite = connection.vendor == "sqlite"
         cursor.execute("PRAGMA synchronous=OFF" if on_sqlite else "SET synchronous_commit=off")

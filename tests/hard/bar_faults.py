@@ -1,4 +1,4 @@
-"""Bar 4: every fault a model can have, at random and from 16 workers at once, under a budget in steps.
+"""Hard test 4: every fault a model can have, at random and from 16 workers at once, under budgets.
 
 No bad text is saved, no head is lost, the ledger never shows more than the budget, and after the fifth
 failure in a row no call begins.

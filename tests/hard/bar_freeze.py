@@ -1,4 +1,4 @@
-"""Bar 2: two clusters alive at once, and a worker frozen past its lease that comes back.
+"""Hard test 2: two clusters alive at once, and a worker frozen past its lease that comes back.
 
 Whoever is frozen stands still until others have finished everything, its own job included.
 Then all texts are noted, it goes on, and once it is idle again they must read the same.

@@ -1,4 +1,4 @@
-"""Bar 5: quiet channels cost no call for a week; one new message costs its chain, once."""
+"""Hard test 5: quiet channels cost no call for a week; one new message costs its chain, once."""
 
 from datetime import timedelta
 from pathlib import Path

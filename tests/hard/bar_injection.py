@@ -1,4 +1,4 @@
-"""Bar 17: a model that obeys every attack; what of it people are served, and what one revoke removes.
+"""Hard test 17: a model obeys every attack. What is served, and what one revoke removes.
 
 The judge looks for the words of each attack in what is served, and knows nothing of the app's rules.
 What honest talk loses to these rules is measured on the demo's talk, or on the exports (*.zip) in the

@@ -1,4 +1,4 @@
-"""Bar 1: killed at random, and at each of the five fail points; nothing lost, nothing twice."""
+"""Hard test 1: killed at random, and at each of the five fail points; nothing lost, nothing twice."""
 
 import logging
 import random

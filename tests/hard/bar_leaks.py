@@ -74,7 +74,7 @@ def _apart(kind: str, number: int, database_url: str, work: Path, seed: int) -> 
 
 @contextmanager
 def _copy(database_url: str, folder: Path) -> Iterator[str]:
-    """A copy of the bar's database, which nothing has used yet."""
+    """A copy of the hard test's database, which nothing has used yet."""
     parts = urlsplit(database_url)
     if parts.scheme == "sqlite":
         shutil.copy(parts.path.removeprefix("/"), folder / "db.sqlite3")

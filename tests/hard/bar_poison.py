@@ -1,4 +1,4 @@
-"""Bar 3: poison among good jobs: these do not wait for it, and it ends as a dead letter.
+"""Hard test 3: poison among good jobs: these do not wait for it, and it ends as a dead letter.
 
 At full size the same amount of good work is done twice by the same trees, first alone, then with
 poison among it, and the seconds are compared. A small run does the second part alone. A poisonous segment stands in a channel of its own, for in one channel a later text waits for an

@@ -1,5 +1,5 @@
-"""Bar 9: with Redis as its broker it passes bar 3 as with the database, and a cluster that hangs is
-started anew within two heartbeats. Bar 18 is bar 1 with Redis."""
+"""Hard test 9: with Redis as the broker, hard test 3 passes as with the database, and a cluster that
+hangs is started anew within two heartbeats. Hard test 18 is hard test 1 with Redis."""
 
 import contextlib
 import os
@@ -60,7 +60,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
 def run_with(
     broker: Mapping[str, str], stem: str, database_url: str, work: Path, *, full: bool, seed: int
 ) -> dict[str, Any]:
-    """Another bar with this broker, in a process of its own."""
+    """Another hard test with this broker, in a process of its own."""
     place = work / stem
     place.mkdir()
     return run_apart(

@@ -1,4 +1,4 @@
-"""Bar 18: bar 1 with Redis as the broker: killed at random, and at each of the five fail points."""
+"""Hard test 18: hard test 1 with Redis: killed at random, and at each of the five fail points."""
 
 import shutil
 from pathlib import Path

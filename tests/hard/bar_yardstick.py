@@ -1,4 +1,4 @@
-"""Bar 7: a tenth of the calls fails and a hundredth hangs, and every message is remembered all the
+"""Hard test 7: a tenth of the calls fails and a hundredth hangs, and every message is remembered all the
 same for little more. How far the quote of a backfill is away is told here, and judged beside the
 yardstick (bench/backfill_cost.py).
 

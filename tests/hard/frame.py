@@ -1,4 +1,4 @@
-"""Which bars there are, a fresh database for each, and a process for each to run in."""
+"""Which hard tests there are, a fresh database for each, and a process for each to run in."""
 
 import ast
 import contextlib
@@ -27,8 +27,8 @@ from tests.postgres import temporary_server
 from tests.processes import clean_environment, descendants
 
 BARS = Path(__file__).parent
-PATIENCE = {False: 600, True: 4 * 3600}  # seconds for one bar, small and full
-# What the bars have in common; a bar's own ENVIRONMENT comes on top.
+PATIENCE = {False: 600, True: 4 * 3600}  # seconds for one hard test, small and full
+# What the hard tests have in common; their own ENVIRONMENT comes on top.
 ENVIRONMENT = {
     "MEMORYHUB_LEASE": "2",
     "MEMORYHUB_HEARTBEAT": "1",
@@ -67,7 +67,7 @@ class Bar:
     databases: tuple[str, ...]
     small_databases: tuple[str, ...]  # where a small run is made
     environment: dict[str, str]
-    is_timed: bool = False  # a full run judges seconds, so no other bar runs beside it
+    is_timed: bool = False  # a full run judges seconds, so no other hard test runs beside it
 
     def matches(self, selected: list[str]) -> bool:
         """By its file's name, its word or its number."""
@@ -94,7 +94,7 @@ def _bar(stem: str) -> Bar:
 
 
 def _constants(path: Path) -> dict[str, Any]:
-    """A bar's literals, read without Django, which each process sets up for one database."""
+    """A hard test's literals, read without Django, which each process sets up for one database."""
     constants = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -130,7 +130,7 @@ def databases(work: Path) -> Iterator[list[Database]]:
     """SQLite and PostgreSQL, or the one that DATABASES names. Their templates are made side by side."""
     names = os.environ.get("DATABASES", "sqlite,postgresql").split(",")
     with contextlib.ExitStack() as stack:
-        # Collected once here, not once in each bar.
+        # Collected once here, not once in each hard test.
         preparations: list[Callable[[], None]] = [
             lambda: _run("-c", COLLECT, url="sqlite:///:memory:", work=work)
         ]
@@ -182,7 +182,7 @@ def _run(*arguments: str, url: str, work: Path) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """One bar on one database."""
+    """One hard test on one database."""
 
     bar: Bar
     database: Database
@@ -192,8 +192,8 @@ class Job:
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Run the bar in a process of its own; its figures, or why there are none."""
-    var = job.work / "var"  # of this bar alone: on SQLite a workspace's lock is a file in it
+    """Run the hard test in a process of its own; its figures, or why there are none."""
+    var = job.work / "var"  # of this hard test alone: on SQLite a workspace's lock is a file in it
     var.mkdir(parents=True)
     (var / "static").symlink_to(job.work.parent / "var" / "static")
     url = job.database.fresh(job.work, job.bar.stem)
@@ -219,8 +219,8 @@ def run_apart(
     environment: dict[str, str],
     var_of: Path | None = None,
 ) -> dict[str, Any]:
-    """``run`` of a bar's module, in a process with Django set up on that database. ``var_of``: the
-    folder of the bar whose var/ it uses; its own by default."""
+    """``run`` of a hard test's module, in a process with Django set up on that database. ``var_of``:
+    the folder of the hard test whose var/ it uses; its own by default."""
     if STOPPED.is_set():
         return {"pass": False, "error": "stopped"}
     of_size = {} if full else SMALL_ENVIRONMENT
@@ -253,7 +253,7 @@ def run_apart(
 
 
 def stop_all() -> None:
-    """Ask every bar that runs to end, and start no other; each takes its own trees down."""
+    """Ask every hard test that runs to end, and start no other; each takes its own trees down."""
     STOPPED.set()
     for process in list(RUNNING):
         process.terminate()
@@ -278,7 +278,7 @@ def _last_line(log: Path) -> str:
 
 
 def run_here(file: Path, work: Path, *, full: bool, seed: int) -> None:
-    """In the bar's own process."""
+    """In the hard test's own process."""
     signal.signal(signal.SIGTERM, _exit)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     import django
@@ -306,7 +306,7 @@ def _cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    from tests.hard import frame  # this process's bars start others by this module, too
+    from tests.hard import frame  # this process's hard tests start others by this module, too
 
     frame.run_here(
         Path(sys.argv[1]), Path(sys.argv[2]), seed=int(sys.argv[3]), full=sys.argv[4] == "1"

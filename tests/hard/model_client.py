@@ -1,4 +1,4 @@
-"""The fake model server as the bars use it: started, configured, and its ledger read."""
+"""The fake model server as the hard tests use it: started, configured, and its ledger read."""
 
 import json
 import os

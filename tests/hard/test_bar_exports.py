@@ -1,4 +1,4 @@
-"""The bar of mutated exports reports planted faults."""
+"""The hard test of mutated exports reports planted faults."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from tests.hard.mutated_exports import Mutated
 from tests.hostilezips import make_zip
 from tests.slackexports import export_files, person, slack_message
 
-pytestmark = pytest.mark.nightly("a tool of the bars that run whole there")
+pytestmark = pytest.mark.nightly("a tool of the hard tests that run whole there")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.hard.mutated_exports import mutated
 from tests.hostilezips import make_zip
 from tests.slackexports import export_files, slack_message, write_folder
 
-pytestmark = pytest.mark.nightly("a tool of the bars that run whole there")
+pytestmark = pytest.mark.nightly("a tool of the hard tests that run whole there")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.hard.fake_model import FAULTS, FREE, WORD
 from tests.hard.model_client import FakeModel, fake_model
 from tests.processes import wait_until
 
-pytestmark = pytest.mark.nightly("a tool of the bars that run whole there")
+pytestmark = pytest.mark.nightly("a tool of the hard tests that run whole there")
 
 SEGMENT = Request(
     scope=MemoryScope.CHANNEL,

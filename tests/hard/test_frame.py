@@ -1,4 +1,4 @@
-"""The frame finds every bar, and a bar that breaks is a bar that misses."""
+"""The frame finds every hard test, and one that breaks is one that misses."""
 
 import sys
 from contextlib import nullcontext
@@ -41,7 +41,7 @@ def run(**given):
     [
         ('raise ValueError("no such luck")', {"pass": False, "error": "ValueError: no such luck"}),
         ('return {"pass": True, "n": given["seed"]}', {"pass": True, "n": 7}),
-        (  # locks on SQLite are files there, and other bars run meanwhile
+        (  # locks on SQLite are files there, and other hard tests run meanwhile
             'import os; return {"pass": os.environ["MEMORYHUB_VAR"] == f"{given[\'work\']}/var"}',
             {"pass": True},
         ),

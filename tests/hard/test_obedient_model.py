@@ -5,7 +5,7 @@ import pytest
 from tests.hard.attacks import attacks
 from tests.hard.obedient_model import Obedient
 
-pytestmark = pytest.mark.nightly("a tool of the bars that run whole there")
+pytestmark = pytest.mark.nightly("a tool of the hard tests that run whole there")
 
 PROMPT = """<<messages 1a: #launch, UTC>>
 1 [2026-01-05 09:00] mika: we ship on Friday

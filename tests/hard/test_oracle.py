@@ -11,7 +11,10 @@ from tests.factories import ChannelFactory, make_version
 from tests.hard import oracle
 from tests.hard.model_client import RecordedCall
 
-pytestmark = [pytest.mark.django_db, pytest.mark.nightly("a tool of the bars that run whole there")]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.nightly("a tool of the hard tests that run whole there"),
+]
 
 FIRST, SECOND = "uq000001x", "uq000002x"
 

@@ -152,7 +152,7 @@ def local_ports(pid: int) -> list[int]:
 
 
 def _is_of_a_tree(child: psutil.Process) -> bool:
-    """An orphan we adopted, not a server of the bar's own."""
+    """An orphan we adopted, not a server of the hard test's own."""
     title = " ".join(child.cmdline())
     return any(word in title for word in ("qcluster", "memoryhub.web", "watcher.py", "manage.py"))
 

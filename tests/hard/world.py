@@ -1,4 +1,4 @@
-"""What the bars work on: workspaces, channels and messages whose words can be found again."""
+"""What the hard tests work on: workspaces, channels and messages whose words can be found again."""
 
 import os
 from collections.abc import Sequence
@@ -113,7 +113,7 @@ def order(folder: Path, point: str, name: str, word: str = "kill") -> Path:
 
 
 def environment(model: FakeModel, orders: Path, **variables: str) -> dict[str, str]:
-    """Of the trees of a bar: this process's own, which the frame has set, the model, and orders."""
+    """Of the trees of a hard test: this process's own, set by the frame, the model, and orders."""
     orders.mkdir(parents=True, exist_ok=True)
     own = {
         "OPENAI_BASE_URL": model.url,
