@@ -17,6 +17,7 @@ from memories.rules.summariser import PromptForm
 
 MIN_THINKING_TOKENS = 1_000
 MAX_THINKING_TOKENS = 16_000
+_COLUMNS = {"half_open_until": "probing_until"}  # of fields of CircuitBreaker with another name
 
 # Copied from an earlier row of the same model and address, with another key.
 COPIED_FIELDS = (
@@ -45,7 +46,8 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 class Endpoint(models.Model):
     """A model at an address with a key. The fingerprint is an HMAC of the three.
 
-    The columns with the names of the fields of `CircuitBreaker` are its state.
+    The columns with the names of the fields of `CircuitBreaker` are its state. Its
+    ``half_open_until`` is the column ``probing_until``.
     """
 
     fingerprint = models.CharField(max_length=64, unique=True)
@@ -97,9 +99,8 @@ class Endpoint(models.Model):
 
     @property
     def breaker(self) -> CircuitBreaker:
-        return CircuitBreaker(
-            **{field.name: getattr(self, field.name) for field in fields(CircuitBreaker)}
-        )
+        names = [field.name for field in fields(CircuitBreaker)]
+        return CircuitBreaker(**{name: getattr(self, _COLUMNS.get(name, name)) for name in names})
 
     @property
     def input_limit(self) -> int | None:
@@ -143,7 +144,8 @@ class Endpoint(models.Model):
 
     def set_breaker(self, breaker: CircuitBreaker, **other_values: Any) -> None:
         """Save the breaker's next state. Call it with the row locked."""
-        values = asdict(breaker) | other_values
+        state = {_COLUMNS.get(name, name): value for name, value in asdict(breaker).items()}
+        values = state | other_values
         for name, value in values.items():
             setattr(self, name, value)
         self.save(update_fields=[*values, "changed_at"])

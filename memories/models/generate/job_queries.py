@@ -110,7 +110,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         ).order_by(
             F("backfill").asc(nulls_first=True),
             F("workers_lost") + Case(When(state=JobState.CLAIMED, then=1), default=0),
-            # A job that always fails is not the breaker's probe twice in a row.
+            # A job that always fails is not the breaker's trial call twice in a row.
             F("failed_at").asc(nulls_first=True),
             "pk",
         )

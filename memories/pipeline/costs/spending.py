@@ -132,7 +132,7 @@ class CallLedger:
         call = self._reserve(self._locked(), job, bound, now)
         if isinstance(call, Refused):
             soon = now + self.pause
-            # A breaker may close sooner than `until`: a probe may get a reply.
+            # A breaker may close sooner than `until`: a trial call may get a reply.
             until = min(call.until or soon, soon) if call.stops_pass else call.until or soon
             # The backfill is paused, or has room when its open calls have ended.
             waits = call.why != "over_backfill_cap"

@@ -1,4 +1,4 @@
-"""A trial call: one small request that shows whether the configured model answers."""
+"""A test call: one small request that shows whether the configured model answers."""
 
 import math
 from dataclasses import dataclass

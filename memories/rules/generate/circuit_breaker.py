@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-MAX_FAILURES = 5  # in a row: then no call begins before a probe succeeds
+MAX_FAILURES = 5  # in a row: then no call begins before a trial call succeeds
 MAX_PAUSE = timedelta(minutes=10)
 
 RATE_LIMITED = "rate_limited"
@@ -42,7 +42,7 @@ class CircuitBreaker:
     open_until: datetime | None = None
     times_opened: int = 0  # in a row
     needs_person: bool = False
-    probing_until: datetime | None = None
+    half_open_until: datetime | None = None  # the end of the trial call's lease
     fault: str = ""
     fault_text: str = ""
 
@@ -54,10 +54,10 @@ class CircuitBreaker:
             return Refusal.RATE_LIMITED, self.retry_at
         if self.open_until is not None and self.open_until > now:
             return Refusal.BREAKER_OPEN, self.open_until
-        if self._is_open and self.probing_until is not None and self.probing_until > now:
-            # Half open: one probe at a time.
+        if self._is_open and self.half_open_until is not None and self.half_open_until > now:
+            # Half open: one trial call at a time.
             reason = Refusal.NEEDS_PERSON if self.needs_person else Refusal.BREAKER_OPEN
-            return reason, self.probing_until
+            return reason, self.half_open_until
         return None
 
     @property
@@ -65,16 +65,16 @@ class CircuitBreaker:
         return self.needs_person or self.failures >= MAX_FAILURES
 
     def after_start(self, now: datetime, lease: timedelta) -> "CircuitBreaker":
-        """A call begins. The first call after a pause is the probe."""
-        return replace(self, probing_until=now + lease) if self._is_open else self
+        """A call begins. The first call after a pause is the trial call."""
+        return replace(self, half_open_until=now + lease) if self._is_open else self
 
     def after_answer(self) -> "CircuitBreaker":
         """The endpoint answered, with or without a usable reply.
 
         The answer may belong to a call from before a rate limit or before a fault for a person. So these
-        stay, unless the call was a probe.
+        stay, unless the call was a trial call.
         """
-        if self.needs_person and self.probing_until is None:
+        if self.needs_person and self.half_open_until is None:
             return self
         return CircuitBreaker(retry_at=self.retry_at)
 
@@ -89,7 +89,7 @@ class CircuitBreaker:
         jitter: float,
     ) -> "CircuitBreaker":
         """A call ended without an answer. ``retry_after`` is the endpoint's own delay in seconds."""
-        if self.needs_person and code not in OPERATOR_FAULTS and self.probing_until is None:
+        if self.needs_person and code not in OPERATOR_FAULTS and self.half_open_until is None:
             return self
         reported = replace(self, fault=code, fault_text=text)
         if code == RATE_LIMITED:
@@ -99,11 +99,11 @@ class CircuitBreaker:
             if retry_after is not None:
                 delay = timedelta(seconds=retry_after)
             until = max(self.retry_at or now, now + delay)
-            return replace(reported, retry_at=until, rate_limits=count, probing_until=None)
+            return replace(reported, retry_at=until, rate_limits=count, half_open_until=None)
         if code in OPERATOR_FAULTS:
             failed = replace(reported, needs_person=True)
         elif code in OUTAGES:
-            # A failed probe keeps the fault that a person must correct.
+            # A failed trial call keeps the fault that a person must correct.
             failed = replace(self if self.needs_person else reported, failures=self.failures + 1)
         else:
             return self.after_answer()
@@ -111,5 +111,8 @@ class CircuitBreaker:
             return failed
         longer = min(pause * 2 ** min(self.times_opened, 20), MAX_PAUSE)
         return replace(
-            failed, open_until=now + longer, times_opened=self.times_opened + 1, probing_until=None
+            failed,
+            open_until=now + longer,
+            times_opened=self.times_opened + 1,
+            half_open_until=None,
         )

@@ -215,7 +215,7 @@ def test_a_pass_waits_for_a_short_rate_limit(channel: Channel, model: ModelServe
 
 
 @pytest.mark.slow
-def test_five_failures_open_the_breaker_and_an_answered_probe_closes_it(
+def test_five_failures_open_the_breaker_and_an_answered_trial_call_closes_it(
     model: ModelServer, settings: Iterator[None]
 ) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
@@ -230,7 +230,7 @@ def test_five_failures_open_the_breaker_and_an_answered_probe_closes_it(
 
     make_all_due()
     one_pass(channel, model)
-    assert len(model.prompts) == MAX_FAILURES + 1, "half open: one probe, which failed"
+    assert len(model.prompts) == MAX_FAILURES + 1, "half open: one trial call, which failed"
 
     make_all_due()
     model.reply = lambda user: answer(FIRST)
@@ -454,7 +454,7 @@ def test_a_rate_limited_request_in_parts_uses_up_its_attempts(
 
 
 @pytest.mark.slow
-def test_jobs_do_not_wait_long_after_an_answered_probe(
+def test_jobs_do_not_wait_long_after_an_answered_trial_call(
     workspace: Workspace, model: ModelServer
 ) -> None:
     for _ in range(3):
@@ -524,7 +524,9 @@ def test_all_jobs_are_done_after_an_outage_of_an_hour(
     clock.passes(channel, model, minutes=60, step=10)
     assert Job.objects.exclude(state="waiting").count() == 0
     assert not Job.objects.filter(attempts__gt=0).exists()
-    assert len(model.prompts) <= 5 + 2 + 60 / 10 + 4, "five in a row, then a probe now and then"
+    assert len(model.prompts) <= 5 + 2 + 60 / 10 + 4, (
+        "five in a row, then a trial call now and then"
+    )
     model.summariser._timeout = PATIENCE
     model.reply = lambda user: answer(FIRST)
     clock.passes(channel, model, minutes=30, step=10)

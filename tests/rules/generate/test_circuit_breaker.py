@@ -58,15 +58,15 @@ def test_an_answer_ends_no_rate_limit() -> None:
     assert state.find_refusal(NOW) == (Refusal.RATE_LIMITED, NOW + timedelta(seconds=90))
 
 
-def test_a_half_open_breaker_allows_one_probe() -> None:
+def test_a_half_open_breaker_allows_one_trial_call() -> None:
     later = NOW + PAUSE
-    probing = after(*["timeout"] * MAX_FAILURES).after_start(later, LEASE)
-    assert probing.find_refusal(later) == (Refusal.BREAKER_OPEN, later + LEASE)
-    assert probing.find_refusal(later + LEASE) is None, "the probe was lost"
-    assert probing.after_answer() == CircuitBreaker()
+    half_open = after(*["timeout"] * MAX_FAILURES).after_start(later, LEASE)
+    assert half_open.find_refusal(later) == (Refusal.BREAKER_OPEN, later + LEASE)
+    assert half_open.find_refusal(later + LEASE) is None, "the trial call was lost"
+    assert half_open.after_answer() == CircuitBreaker()
 
 
-def test_each_failed_probe_doubles_the_pause_up_to_the_limit() -> None:
+def test_each_failed_trial_call_doubles_the_pause_up_to_the_limit() -> None:
     state, now = after(*["connection"] * MAX_FAILURES), NOW
     pauses = []
     for _ in range(8):
@@ -81,7 +81,7 @@ def test_each_failed_probe_doubles_the_pause_up_to_the_limit() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(OPERATOR_FAULTS))
-def test_a_fault_for_a_person_is_probed_with_growing_pauses(code: str) -> None:
+def test_a_fault_for_a_person_is_tried_with_growing_pauses(code: str) -> None:
     state, now = after(code), NOW
     for _ in range(8):
         assert state.find_refusal(now) == (Refusal.NEEDS_PERSON, state.open_until)
@@ -101,7 +101,7 @@ def test_an_answer_to_a_call_before_the_fault_changes_nothing() -> None:
     assert state.after_answer() == state
 
 
-def test_a_probe_that_hits_an_outage_keeps_the_fault() -> None:
+def test_a_trial_call_that_hits_an_outage_keeps_the_fault() -> None:
     state = after("unauthorised")
     now = state.open_until or NOW
     failed = after("connection", breaker=state.after_start(now, LEASE), now=now)

@@ -72,7 +72,7 @@ def test_wait_reason_and_status_of_a_job(
             Blocker(Refusal.BREAKER_OPEN, "timeout", SOON),
         ),
         (
-            CircuitBreaker(failures=5, open_until=PAST, probing_until=MOMENT, fault="timeout"),
+            CircuitBreaker(failures=5, open_until=PAST, half_open_until=MOMENT, fault="timeout"),
             None,
             Blocker(Refusal.BREAKER_OPEN, "timeout", MOMENT),
         ),
