@@ -138,8 +138,8 @@ def tick() -> None:
             schedule_sync(workspace.pk)
     for workspace_id in slack_events.workspaces_with_events(now):
         schedule_events(workspace_id)
-    for event_id in due_requests(now):
-        schedule_request(event_id)
+    for pk in due_requests(now):
+        schedule_request(pk)
     for workspace in Workspace.objects.all():
         schedule_pass(workspace.pk)
     for upload in Upload.objects.abandoned(now):
@@ -295,17 +295,17 @@ def events(workspace_id: int) -> None:
     indexing.index_pending_or_defer(most=INDEX_AT_ONCE)
 
 
-def schedule_request(event_id: int) -> None:
+def schedule_request(pk: int) -> None:
     """Queue the answer to a stored request. If the queue fails, `tick` queues it again."""
     transaction.on_commit(
-        lambda: async_task("memories.tasks.slack_request", event_id, save=False), robust=True
+        lambda: async_task("memories.tasks.slack_request", pk, save=False), robust=True
     )
 
 
 @redact_task_errors
-def slack_request(event_id: int) -> None:
+def slack_request(pk: int) -> None:
     """Answer a request of a person in Slack."""
-    process_request(event_id, answer_request, timezone.now())
+    process_request(pk, answer_request, timezone.now())
 
 
 def schedule_received(event: slack_events.ReceivedEvent) -> None:

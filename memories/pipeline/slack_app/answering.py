@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 Answerer = Callable[[AppRequest, Workspace, datetime], Block]
 
 
-def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
-    """Answer a stored request; return False without the claim. An error schedules a retry.
+def process_request(pk: int, answer: Answerer, now: datetime) -> bool:
+    """Answer the stored request with this row id. Return False without the claim.
 
-    No transaction is open while ``answer`` runs.
+    An error schedules a retry. No transaction is open while ``answer`` runs.
     """
-    event = SlackEvent.objects.due(now).app_requests().filter(pk=event_id).first()
+    event = SlackEvent.objects.due(now).app_requests().filter(pk=pk).first()
     lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
     if event is None or not event.claim(now, now + lease):
         return False
