@@ -225,7 +225,7 @@ def make_call(*, job: Job | None, **given: Any) -> ModelCall:
 
 
 def make_proposed_merge(channel: Channel | None = None) -> Job:
-    """Return a merge that may be accepted."""
+    """Return a merge that may be approved."""
     channel = channel or ChannelFactory()
     message = MessageFactory(channel=channel)
     short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)

@@ -109,7 +109,7 @@ class JobAdmin(DecisionAdmin):
     actions = (
         row_action("retry", _("Retry failed or cancelled jobs"), retry),
         row_action("cancel", _("Cancel waiting jobs"), Job.cancel),
-        row_action("accept", _("Approve proposals"), approve),
+        row_action("approve", _("Approve proposals"), approve),
         row_action("reject", _("Reject proposals"), reject),
     )
     hidden_fields = ("reply", "reply_sources", "fault_text")

@@ -1,4 +1,4 @@
-"""Quarantined lines of readable memories. The admin rejects lines, and only the pages accept them."""
+"""Quarantined lines of readable memories. The admin rejects lines, and only the pages approve them."""
 
 from django.contrib import admin
 from django.utils.html import format_html_join

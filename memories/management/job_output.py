@@ -178,7 +178,7 @@ def wait_text(row: dict[str, Any]) -> str:
         WaitReason.BUDGET: f"budget reached: next try at {row['retry_at']}",
         WaitReason.ENDPOINT: "no calls to the model now",
         WaitReason.BACKFILL: f"backfill {row['backfill']} does not run",
-        WaitReason.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
+        WaitReason.PERSON: f"approve or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
         WaitReason.RETRY: "failed: retry",
     }[row["waits_for"]]
     fault = row["fault"].replace("_", " ")

@@ -95,7 +95,7 @@ ACTIONS: list[tuple[Callable[[], Model], str, dict[str, Any], str]] = [
     (backfill, "cancel", {"state": "cancelled"}, "backfill_cancel"),
     (job, "retry", {"state": "waiting", "attempts": 0}, "job_retry"),
     (lambda: job("waiting"), "cancel", {"state": "cancelled"}, "job_cancel"),
-    (make_proposed_merge, "accept", {"state": "done"}, "proposal_accept"),
+    (make_proposed_merge, "approve", {"state": "done"}, "proposal_accept"),
     (proposed_text, "reject", {"state": "rejected"}, "proposal_reject"),
     (proposal, "approve", {"state": "approved"}, "proposal_accept"),
     (proposal, "reject", {"state": "rejected"}, "proposal_reject"),
@@ -161,12 +161,12 @@ def test_several_proposals_are_approved(client: Client, operator: User) -> None:
 
 
 @pytest.mark.slow
-def test_only_readers_accept_or_reject_proposals(client: Client, operator: User) -> None:
+def test_only_readers_approve_or_reject_proposals(client: Client, operator: User) -> None:
     person = PersonFactory()
     private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
     row = proposed_text(private)
     assert "100 → 10" in client.get(page_of(Job)).content.decode()
-    for action in ("accept", "reject"):
+    for action in ("approve", "reject"):
         act(client, action, row)
     row.refresh_from_db()
     assert row.state == "proposed"
@@ -174,10 +174,10 @@ def test_only_readers_accept_or_reject_proposals(client: Client, operator: User)
     assert act(client, "reject", row) == ["Reject proposals: done for 1 of 1."]
 
 
-def test_a_stale_proposal_is_not_accepted(client: Client, operator: User) -> None:
+def test_a_stale_proposal_is_not_approved(client: Client, operator: User) -> None:
     row = proposed_text()
     row.memory.revise("- by hand", by=None, based_on=1)
-    assert act(client, "accept", row) == ["Approve proposals: done for 0 of 1."]
+    assert act(client, "approve", row) == ["Approve proposals: done for 0 of 1."]
     row.memory.refresh_from_db()
     assert row.memory.current and row.memory.current.content == "- by hand"
 

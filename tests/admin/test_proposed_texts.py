@@ -59,7 +59,7 @@ def test_the_page_queries_once_who_may_decide(
 
 
 def approve_elsewhere(job: Job) -> None:
-    assert proposals.accept(Job.objects.get(pk=job.pk), by=None)
+    assert proposals.approve(Job.objects.get(pk=job.pk), by=None)
 
 
 def edit_elsewhere(job: Job) -> None:

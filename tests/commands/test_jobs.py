@@ -122,7 +122,7 @@ class TestList:
         job(channel, "proposed", MemoryType.LONG_TERM, base=base, reply=reply("- " + "y" * 38))
         [row] = listed(run)
         assert (row["tokens_before"], row["tokens_after"]) == (100, 10)
-        assert "accept or reject: 100 → 10 tokens" in run()
+        assert "approve or reject: 100 → 10 tokens" in run()
 
     def test_the_line_of_health(self, run, channel):
         assert run() == "worker: no heartbeat yet; model: none called yet; jobs: none open\n"
@@ -248,7 +248,7 @@ class TestProposals:
         """A merge whose reply is much shorter than the old text."""
         return make_proposed_merge(channel)
 
-    def test_an_accepted_proposal_is_the_next_version(self, run, proposed):
+    def test_an_approved_proposal_is_the_next_version(self, run, proposed):
         assert run("accept", str(proposed.pk)) == "Version 2 was created from it.\n"
         memory = Memory.objects.get(pk=proposed.memory_id)
         assert memory.current.content == "- Ben ships the beta"
@@ -261,7 +261,7 @@ class TestProposals:
         assert state_of(proposed) == "rejected"
         assert Memory.objects.get(pk=proposed.memory_id).head == 1
 
-    def test_a_stale_proposal_is_not_accepted(self, run, proposed):
+    def test_a_stale_proposal_is_not_approved(self, run, proposed):
         proposed.memory.refresh_from_db()
         proposed.memory.revise("- by hand", by=None, based_on=1)
         with pytest.raises(CommandError, match="changed since"):

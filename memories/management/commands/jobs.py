@@ -1,4 +1,4 @@
-"""List, show, retry and cancel jobs, and accept or reject proposals."""
+"""List, show, retry and cancel jobs, and approve or reject proposals."""
 
 import argparse
 from collections.abc import Container, Iterable
@@ -20,7 +20,7 @@ State = Job.State
 
 class Command(BaseCommand):
     help = (
-        "List open jobs and what they wait for. The actions show, retry or cancel jobs, accept or"
+        "List open jobs and what they wait for. The actions show, retry or cancel jobs, approve or"
         " reject proposals, and resume calls. The default action is list."
     )
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
         cancel = action("cancel", "Cancel jobs. Their messages are skipped until a retry.")
         cancel.add_argument("id", nargs="+", type=int, help="ids from `list`")
         for name, summary in (
-            ("accept", "Make a proposal the next version."),
+            ("accept", "Approve a proposal: it becomes the next version."),
             ("reject", "Reject a proposal. Its inputs are merged again later."),
         ):
             action(name, summary).add_argument("id", type=int, help="the id from `list`")
@@ -129,7 +129,7 @@ class Command(BaseCommand):
     def _accept(self, reader: Reader, options: dict[str, Any]) -> None:
         job = self._proposed(reader, options)
         try:
-            version = proposals.accept(job, by=self.by)
+            version = proposals.approve(job, by=self.by)
         except StaleBase as error:
             raise CommandError(
                 "The memory has changed since then. It will be merged again."

@@ -21,8 +21,8 @@ from memories.rules.redaction.shingles import REDACTED
 
 
 class QuarantineQuerySet(AudienceQuerySet["QuarantinedLine"]):
-    def not_accepted(self) -> "QuarantineQuerySet":
-        return self.exclude(state=QuarantinedLine.State.ACCEPTED)
+    def not_approved(self) -> "QuarantineQuerySet":
+        return self.exclude(state=QuarantinedLine.State.APPROVED)
 
     def resting_on(self, messages: "models.QuerySet[Message]") -> "QuarantineQuerySet":
         through = QuarantinedLine.sources.through.objects.filter(message__in=messages.values("pk"))
@@ -42,7 +42,7 @@ class QuarantinedLine(models.Model):
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting for approval")
-        ACCEPTED = "accepted", _("approved")
+        APPROVED = "accepted", _("approved")
         REJECTED = "rejected", _("rejected")
 
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="quarantined")
@@ -76,7 +76,7 @@ class QuarantinedLine(models.Model):
         return f"quarantined line {self.pk}"
 
     @transaction.atomic
-    def accept(
+    def approve(
         self, *, by: User | None, based_on: int, revision: int | None = None
     ) -> MemoryVersion | None:
         """Add the line, as one by this person, with its sources to the next version of the memory.
@@ -88,7 +88,7 @@ class QuarantinedLine(models.Model):
         Channel.objects.filter(pk__in=self.sources.order_by().values("channel")).lock()
         memory = self.memory
         memory.lock()
-        if not self._decide(self.State.ACCEPTED, by):
+        if not self._decide(self.State.APPROVED, by):
             return None
         self.refresh_from_db(fields=["text"])  # behind the lock of the row
         text = memory.current.content if memory.current else ""

@@ -117,7 +117,7 @@ def proposal_drift(job: Job) -> list[Drift]:
     )
 
 
-def accept(job: Job, *, by: User | None, text: str = "", shown: str = "") -> MemoryVersion | None:
+def approve(job: Job, *, by: User | None, text: str = "", shown: str = "") -> MemoryVersion | None:
     """Write a proposal as the next version. Return None if it was decided already.
 
     ``shown`` is the hash of the proposed text that ``by`` saw, "" to approve it unseen. A ``text``

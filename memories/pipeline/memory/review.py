@@ -65,7 +65,7 @@ def approve(
         if isinstance(proposal, Job):
             if (number, revision) != number_and_revision(proposal.memory.current):
                 return False
-            return proposals.accept(proposal, by=by, text=text, shown=shown) is not None
+            return proposals.approve(proposal, by=by, text=text, shown=shown) is not None
         version = proposal.approve(by=by, based_on=number, revision=revision, text=text)
         return version is not None
     except (StaleBase, ChangedSince, Unchanged, NotesDisabled, ValueError, LookupError):

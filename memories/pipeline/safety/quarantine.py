@@ -1,6 +1,6 @@
 """Quarantine: stop the lines of a reply that break a safety rule (`rules.safety.guard`).
 
-All scopes pass through here, and so do accepted proposals and the offline summariser. Lines that a
+All scopes pass through here, and so do approved proposals and the offline summariser. Lines that a
 person wrote or pinned are never stopped.
 """
 
@@ -89,7 +89,7 @@ def check_reply(job: Job, job_request: JobRequest, parsed: ParsedReply) -> Check
 def quarantine_lines(job: Job, stopped: Sequence[StoppedLine]) -> None:
     """Save stopped lines, except those that already wait or that a person rejected."""
     memory = job.memory
-    rows = QuarantinedLine.objects.not_accepted().filter(memory=memory)
+    rows = QuarantinedLine.objects.not_approved().filter(memory=memory)
     rows = rows.filter(text__in=[line.text for line in stopped])
     saved = set(rows.values_list("text", flat=True))
     for line in stopped:

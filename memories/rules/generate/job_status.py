@@ -20,7 +20,7 @@ class WaitReason(StrEnum):
     BUDGET = "budget"
     ENDPOINT = "endpoint"  # accepts no call now
     BACKFILL = "backfill"  # paused or cancelled
-    PERSON = "person"  # a proposal to accept or reject
+    PERSON = "person"  # a proposal to approve or reject
     RETRY = "retry"  # failed, until a person retries it
 
 

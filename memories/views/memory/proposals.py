@@ -63,7 +63,7 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
     version, shown = None, request.POST.get("shown", "")
     try:
         if job:
-            version = proposals.accept(job, by=request.user, text=typed or "", shown=shown)
+            version = proposals.approve(job, by=request.user, text=typed or "", shown=shown)
     except ValueError:
         return _render(request, access, memory, text=typed, error=empty_error())
     except (StaleBase, ChangedSince):

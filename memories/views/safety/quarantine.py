@@ -1,4 +1,4 @@
-"""Quarantined lines: review, accept and reject them, and revoke their sources."""
+"""Quarantined lines: review, approve and reject them, and revoke their sources."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -88,7 +88,7 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if based_on is None or revision is None:
         raise Http404
     try:
-        version = line.accept(by=request.user, based_on=based_on, revision=revision)
+        version = line.approve(by=request.user, based_on=based_on, revision=revision)
     except StaleBase:
         conflict = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
         return _page(request, access, conflict=conflict)

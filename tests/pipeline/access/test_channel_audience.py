@@ -240,7 +240,7 @@ def test_an_approval_publishes_no_text_from_private_days(team):
     slack_says(channel, is_private=False)
     assert not QuarantinedLine.objects.filter(pk=unsourced.pk).exists()
     memory.refresh_from_db()
-    version = stopped.accept(by=editor, based_on=0)
+    version = stopped.approve(by=editor, based_on=0)
     assert version.audience == "members" and memory.current is None
     make_version(memory=memory, text="- in public", audience="scope")
     memory.refresh_from_db()

@@ -52,15 +52,15 @@ def test_the_old_text_stays_and_no_further_call_is_made(private_channel, proposa
 
 
 @pytest.mark.slow
-def test_an_accepted_proposal_is_the_next_version(private_channel, proposal):
+def test_an_approved_proposal_is_the_next_version(private_channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.proposed_lines(proposal)
-    version = proposals.accept(proposal, by=anna)
+    version = proposals.approve(proposal, by=anna)
     assert version.number == 2 and version.content == "\n".join(line.text for line in shown)
     assert long(private_channel).current == version
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
     assert proposals.find_proposal(long(private_channel)) is None
-    assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
+    assert proposals.approve(Job.objects.get(pk=proposal.pk), by=anna) is None
 
 
 def test_a_persons_line_stays_once_although_the_request_cleaned_it(private_channel):
@@ -74,7 +74,7 @@ def test_a_persons_line_stays_once_although_the_request_cleaned_it(private_chann
     proposal = proposals.find_proposal(memory)
     shown = proposals.proposed_text(proposal)
     assert shown.count("width rule") == 1 and own in shown
-    version = proposals.accept(
+    version = proposals.approve(
         proposal, by=anna, text=f"{shown}\n- Anna adds this", shown=hash_text(shown)
     )
     assert version.content == f"{shown}\n- Anna adds this"
@@ -89,7 +89,7 @@ def test_a_proposal_without_allowed_lines_is_quarantined(private_channel, propos
     proposal.reply = {**proposal.reply, "text": text}
     proposal.save(update_fields=["reply"])
     with pytest.raises(StaleBase):
-        proposals.accept(proposal, by=None)
+        proposals.approve(proposal, by=None)
     assert [line.text for line in QuarantinedLine.objects.all()] == [words]
     assert "first plan" in long(private_channel).current.content
 
@@ -122,7 +122,7 @@ def test_a_proposal_is_stale_after_an_edit(private_channel, proposal):
     memory = long(private_channel)
     memory.revise(memory.current.content + "\n- Anna's word.", by=None, based_on=1)
     with pytest.raises(StaleBase):
-        proposals.accept(proposal, by=None)
+        proposals.approve(proposal, by=None)
     assert proposals.find_proposal(memory) is None
     run_pass(private_channel.workspace, MONDAY + hours(27), Scribe())
     content = long(private_channel).current.content
@@ -142,7 +142,7 @@ def test_an_edited_proposal_is_one_version(private_channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.proposed_text(proposal)
     text = f"- Anna decides about it\n\n{shown}\n"
-    version = proposals.accept(proposal, by=anna, text=text, shown=hash_text(shown))
+    version = proposals.approve(proposal, by=anna, text=text, shown=hash_text(shown))
     assert version.content == f"- Anna decides about it\n{shown}"
     assert [line.author_id for line in version.lines.all()] == [anna.pk, None]
     assert (version.author, version.job, version.origin) == (anna, proposal, "model")
@@ -153,7 +153,7 @@ def test_an_edited_proposal_is_one_version(private_channel, proposal):
 def test_an_unchanged_text_is_no_edit(private_channel, proposal):
     shown = proposals.proposed_text(proposal)
     text = shown.replace("\n", "\n\n")
-    version = proposals.accept(proposal, by=UserFactory(), text=text, shown=hash_text(shown))
+    version = proposals.approve(proposal, by=UserFactory(), text=text, shown=hash_text(shown))
     assert (version.content, version.author) == (shown, None)
 
 
@@ -163,11 +163,11 @@ def test_forgotten_text_does_not_return_by_an_edit(private_channel, proposal):
     memory.current.lines.filter(pk=line.pk).update(redacted=True)
     shown = hash_text(proposals.proposed_text(proposal))
     with pytest.raises(ValueError, match="forgotten"):
-        proposals.accept(proposal, by=None, text=line.text, shown=shown)
+        proposals.approve(proposal, by=None, text=line.text, shown=shown)
     proposal.refresh_from_db()
     assert (proposal.state, long(private_channel).head) == (Job.State.PROPOSED, 1)
     text = f"{line.text}\n- Anna decides"
-    version = proposals.accept(proposal, by=None, text=text, shown=shown)
+    version = proposals.approve(proposal, by=None, text=text, shown=shown)
     assert version.content == "- Anna decides"
 
 
@@ -176,8 +176,8 @@ def test_an_edit_does_not_drop_a_line_that_was_pinned_meanwhile(private_channel,
     line = memory.current.lines.first()
     memory.pin(line.position, by=None, based_on=1)
     with pytest.raises(ChangedSince):
-        proposals.accept(proposal, by=None, text="- Anna decides", shown=shown)
+        proposals.approve(proposal, by=None, text="- Anna decides", shown=shown)
     proposal.refresh_from_db()
     assert proposal.state == Job.State.PROPOSED
-    version = proposals.accept(proposal, by=None)
+    version = proposals.approve(proposal, by=None)
     assert line.text in version.content and version.author is None

@@ -80,10 +80,10 @@ def test_protected_lines_are_shown_as_background(memory):
 
 
 @pytest.mark.slow
-def test_an_accepted_rebuild_keeps_pins_people_and_origins(memory):
+def test_an_approved_rebuild_keeps_pins_people_and_origins(memory):
     old = {line.text: line for line in memory.current.line_values()}
     job = rebuilt(memory)
-    version = proposals.accept(job, by=UserFactory(username="anna"))
+    version = proposals.approve(job, by=UserFactory(username="anna"))
     assert version.number == memory.head + 1 and long(memory.channel).current == version
     new = {line.text: line for line in version.line_values()}
     assert len(new) == len(old) + 1, "what a person had dropped is there again"
@@ -118,7 +118,7 @@ def test_texts_merged_during_a_rebuild_are_merged_again(memory):
     assert "hiring" in long(memory.channel).current.content
     job = Job.objects.with_memory().get(pk=job.pk)
     assert job.state == Job.State.PROPOSED, "a later merge does not take its place"
-    version = proposals.accept(job, by=None)
+    version = proposals.approve(job, by=None)
     assert "hiring" not in version.content and long(memory.channel).current == version
     run_pass(memory.workspace, MONDAY + hours(75), Scribe())
     content = long(memory.channel).current.content
@@ -166,7 +166,7 @@ def test_an_input_rewritten_after_the_call_makes_it_stale(channel, memory):
     edit(channel.messages.order_by("micros").first(), "The launch was cancelled for good.")
     run_pass(memory.workspace, MONDAY + hours(49), Scribe())
     with pytest.raises(StaleBase):
-        proposals.accept(Job.objects.with_memory().get(pk=job.pk), by=None)
+        proposals.approve(Job.objects.with_memory().get(pk=job.pk), by=None)
 
 
 @pytest.mark.slow
@@ -183,12 +183,12 @@ def test_a_workspace_rebuild_reads_the_channels(channel, memory):
     job = rebuilt(workspace_memory(channel))
     assert [read.version.memory_id for read in job.input_rows.all()] == [memory.pk]
     head = workspace_memory(channel).head
-    assert proposals.accept(job, by=None).number == head + 1
+    assert proposals.approve(job, by=None).number == head + 1
 
 
 @pytest.mark.slow
 def test_an_equal_text_is_no_proposal(memory):
-    proposals.accept(rebuilt(memory), by=None)
+    proposals.approve(rebuilt(memory), by=None)
     again = rebuilt(long(memory.channel))
     assert again.state == Job.State.DONE and proposals.find_proposal(memory) is None
 

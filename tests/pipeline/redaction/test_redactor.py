@@ -822,14 +822,14 @@ def test_channels_are_locked_before_their_messages_are_forgotten(channel):
 
 
 @pytest.mark.postgres("SQLite has one lock for all", only=True)
-def test_channels_of_its_sources_are_locked_before_a_quarantined_line_is_accepted(channel):
+def test_channels_of_its_sources_are_locked_before_a_quarantined_line_is_approved(channel):
     """Deletions lock in this order, too: the channels, the quarantined lines and the memories."""
     places = [ChannelFactory(workspace=channel.workspace) for _ in range(2)]
     memory = make_channel_memory(channel=channel, texts=["- fine"])
     line = QuarantinedLine.objects.create(memory=memory, text="- See the lamps", rule="url")
     line.sources.add(*(say(place, BESIDE) for place in places))
     with CaptureQueriesContext(connection) as queries:
-        assert line.accept(by=UserFactory(), based_on=1)
+        assert line.approve(by=UserFactory(), based_on=1)
     sql = [query["sql"] for query in queries]
     locks = [statement for statement in sql if " FOR NO KEY UPDATE" in statement]
     tables = [f'FROM "{model._meta.db_table}"' for model in (Channel, Memory)]
@@ -958,7 +958,7 @@ class TestPeople:
         delete(deleted)
         if is_reloaded:
             line.refresh_from_db()
-        assert line.accept(by=UserFactory(), based_on=1) is None
+        assert line.approve(by=UserFactory(), based_on=1) is None
         assert not line.reject(by=UserFactory())
         assert not QuarantinedLine.objects.waiting().exists()
         line.refresh_from_db()

@@ -261,7 +261,7 @@ def test_a_proposal_passes_through_too(channel: Channel) -> None:
     assert proposal is not None
     assert [line.text for line in proposals.proposed_lines(proposal)] == ["- Little is left"]
     assert [rule for rule, _, _ in waiting()] == ["mention"]
-    version = proposals.accept(proposal, by=None)
+    version = proposals.approve(proposal, by=None)
     assert version is not None and version.content == "- Little is left"
     assert QuarantinedLine.objects.count() == 1
 

@@ -81,7 +81,7 @@ def test_both_texts_are_compared(proposed: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_an_accepted_proposal_is_the_next_version(proposed: Cast) -> None:
+def test_an_approved_proposal_is_the_next_version(proposed: Cast) -> None:
     waiting = proposals.find_proposal(proposed.memory)
     assert waiting
     text = "\n".join(line.text for line in proposals.proposed_lines(waiting))

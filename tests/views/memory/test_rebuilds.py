@@ -90,7 +90,7 @@ def test_both_texts_and_their_drift_are_compared(rebuilt: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("word", "ahead"), [("accept", 1), ("reject", 0)])
-def test_a_rebuild_is_accepted_or_rejected(rebuilt: Cast, word: str, ahead: int) -> None:
+def test_a_rebuild_is_approved_or_rejected(rebuilt: Cast, word: str, ahead: int) -> None:
     head = rebuilt.memory.head
     job = Job.objects.rebuilds().get()
     seen = {"job": job.pk, "based_on": rebuilt.memory.current.number}

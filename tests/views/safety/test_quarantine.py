@@ -98,7 +98,7 @@ def test_lines_of_private_messages_are_only_for_members(cast: Cast) -> None:
     assert post(cast, f"quarantine/{line.pk}/reject/").status_code == 404
 
 
-def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
+def test_approved_it_is_the_editors_line(cast: Cast) -> None:
     line = quarantine(cast)
     response = post(cast, f"quarantine/{line.pk}/accept/", based_on=2, revision=0)
     assert (response.status_code, response["Location"]) == (302, cast.path("quarantine/"))
