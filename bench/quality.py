@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -299,18 +300,30 @@ def _write_export(
         }
         for person in people
     ]
-    channel = {"id": "C00000001", "name": "episode", "created": 1, "members": list(ids.values())}
+    escaped = [
+        (at, ids.get(who, "U00000000"), escape(text, quote=False)) for at, who, text in turns
+    ]
+    write_channel(folder, "episode", users, escaped)
+
+
+def write_channel(
+    folder: Path,
+    name: str,
+    users: Sequence[dict[str, Any]],
+    turns: Iterable[tuple[datetime, str, str]],
+) -> None:
+    """Write the export of a channel. A turn has a time, the id of a user, and Slack's text."""
+    channel = {"id": "C00000001", "name": name, "created": 1, "members": [x["id"] for x in users]}
     days: dict[str, list[dict[str, str]]] = {}
-    for at, who, text in turns:
+    for at, user, text in turns:
         micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        row = {"type": "message", "ts": f"{micros // 10**6}.{micros % 10**6:06d}", "text": escaped}
-        days.setdefault(f"{at:%Y-%m-%d}", []).append(row | {"user": ids.get(who, "U00000000")})
-    (folder / "episode").mkdir()
+        row = {"type": "message", "ts": f"{micros // 10**6}.{micros % 10**6:06d}", "text": text}
+        days.setdefault(f"{at:%Y-%m-%d}", []).append(row | {"user": user})
+    (folder / name).mkdir()
     files: dict[str, Any] = {"users.json": users, "channels.json": [channel]}
-    files |= {f"episode/{day}.json": rows for day, rows in days.items()}
-    for name, value in files.items():
-        (folder / name).write_text(json.dumps(value), "utf-8")
+    files |= {f"{name}/{day}.json": rows for day, rows in days.items()}
+    for path, value in files.items():
+        (folder / path).write_text(json.dumps(value), "utf-8")
 
 
 def table(scores: Scores) -> str:
