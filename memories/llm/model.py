@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -69,9 +70,12 @@ class ModelSummariser:
         return self._complete(prompt, limit + thinking_tokens, PromptForm.FULL, thinking_tokens)
 
     def _call(self, request: Request) -> Reply:
-        prompt = prompts.build_prompt(request, secrets.token_hex(4))
+        key = secrets.token_hex(4)
+        prompt = prompts.build_prompt(request, key)
         limit = request.completion_limit
-        return self._complete(prompt, limit, request.form, request.thinking_tokens)
+        reply = self._complete(prompt, limit, request.form, request.thinking_tokens)
+        # A small model may cite the key like the number of a message.
+        return replace(reply, text=re.sub(rf" ?[\[(]{key}[\])]", "", reply.text))
 
     def _complete(
         self, prompt: Prompt, limit: int, form: PromptForm, thinking_tokens: int

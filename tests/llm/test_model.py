@@ -117,6 +117,18 @@ def test_openai_gets_the_new_name_of_the_limit(
     assert limits == {"max_completion_tokens" if is_openai else "max_tokens": 300}
 
 
+def test_a_cited_key_of_the_fences_is_removed_from_a_reply(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model.secrets, "token_hex", lambda size: "27435ba5")
+    endpoint.reply_with(
+        "- Ann is in Rome [27435ba5]\n- Ben (27435ba5) is here. [1]\n<<end 27435ba5>>"
+    )
+    reply = summarise(short(messages("hello")), endpoint.summariser())
+    assert "27435ba5" in endpoint.prompt()[1]
+    assert reply.text == "- Ann is in Rome\n- Ben is here. [1]\n<<end 27435ba5>>"
+
+
 def test_threads_share_one_client(endpoint: FakeEndpoint) -> None:
     endpoint.reply_with("- hello [1]")
     summariser = endpoint.summariser()
