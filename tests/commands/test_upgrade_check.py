@@ -64,6 +64,7 @@ def test_an_older_database_shows_what_changes() -> None:
     names = [
         *("0019_line_outcome", "0020_note_written_by", "0021_related_names"),
         *("0022_pass_due_at", "0023_quarantine_waiting", "0024_budget"),
+        "0025_half_open_until",
     ]
     for name in names:
         MigrationRecorder(connection).record_unapplied("memories", name)

@@ -17,7 +17,6 @@ from memories.rules.summariser import PromptForm
 
 MIN_THINKING_TOKENS = 1_000
 MAX_THINKING_TOKENS = 16_000
-_COLUMNS = {"half_open_until": "probing_until"}  # of fields of CircuitBreaker with another name
 
 # Copied from an earlier row of the same model and address, with another key.
 COPIED_FIELDS = (
@@ -46,8 +45,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 class Endpoint(models.Model):
     """A model at an address with a key. The fingerprint is an HMAC of the three.
 
-    The columns with the names of the fields of `CircuitBreaker` are its state. Its
-    ``half_open_until`` is the column ``probing_until``.
+    The columns with the names of the fields of `CircuitBreaker` are its state.
     """
 
     fingerprint = models.CharField(max_length=64, unique=True)
@@ -58,7 +56,7 @@ class Endpoint(models.Model):
     open_until = models.DateTimeField(_("paused until"), null=True, blank=True)
     times_opened = models.PositiveIntegerField(default=0)
     needs_person = models.BooleanField(_("needs a person"), default=False)
-    probing_until = models.DateTimeField(null=True, blank=True)
+    half_open_until = models.DateTimeField(null=True, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
     fault_text = models.TextField(_("outcome"), blank=True)
     # The worst of (tokens as counted by the endpoint) / (our estimate).
@@ -99,8 +97,9 @@ class Endpoint(models.Model):
 
     @property
     def breaker(self) -> CircuitBreaker:
-        names = [field.name for field in fields(CircuitBreaker)]
-        return CircuitBreaker(**{name: getattr(self, _COLUMNS.get(name, name)) for name in names})
+        return CircuitBreaker(
+            **{field.name: getattr(self, field.name) for field in fields(CircuitBreaker)}
+        )
 
     @property
     def input_limit(self) -> int | None:
@@ -144,8 +143,7 @@ class Endpoint(models.Model):
 
     def set_breaker(self, breaker: CircuitBreaker, **other_values: Any) -> None:
         """Save the breaker's next state. Call it with the row locked."""
-        state = {_COLUMNS.get(name, name): value for name, value in asdict(breaker).items()}
-        values = state | other_values
+        values = asdict(breaker) | other_values
         for name, value in values.items():
             setattr(self, name, value)
         self.save(update_fields=[*values, "changed_at"])

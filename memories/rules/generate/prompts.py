@@ -110,7 +110,7 @@ def shown_references(request: Request) -> Sequence[Reference]:
     """Return the shortened references of a prompt.
 
     The workspace is the widest scope and has none. The simple form has none, because a small model
-    summarises them in scope_name of the messages.
+    summarises them in place of the messages.
     """
     if request.scope is MemoryScope.WORKSPACE or request.form is PromptForm.SIMPLE:
         return ()
