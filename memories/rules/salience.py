@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, repeat
 
 from memories.rules.search.tokenizer import stem_of, tokenize
 from memories.rules.tokens import estimate_tokens
@@ -142,24 +143,25 @@ def is_figure(word: str) -> bool:
 
 def word_rarity(texts: Sequence[Words]) -> dict[str, float]:
     """Return the inverse document frequency of each word, several times as high for figures."""
-    frequency = Counter(word for words in texts for word in words)
-    return {
-        word: math.log(1 + len(texts) / count) * (_FIGURE_FACTOR if is_figure(word) else 1.0)
-        for word, count in frequency.items()
-    }
+    frequency = Counter(chain.from_iterable(texts))
+    return {word: _rarity(word, count, len(texts)) for word, count in frequency.items()}
+
+
+def _rarity(word: str, count: int, texts: int) -> float:
+    return math.log(1 + texts / count) * (_FIGURE_FACTOR if is_figure(word) else 1.0)
 
 
 def word_worth(texts: Sequence[Words]) -> dict[str, float]:
     """Return the worth of each word: its rarity, raised for words that several texts repeat."""
-    frequency = Counter(word for words in texts for word in words)
+    frequency = Counter(chain.from_iterable(texts))
     return {
-        word: rarity * (1 + _REPEATED * math.log(frequency[word]))
-        for word, rarity in word_rarity(texts).items()
+        word: _rarity(word, count, len(texts)) * (1 + _REPEATED * math.log(count))
+        for word, count in frequency.items()
     }
 
 
 def total_worth(words: Collection[str], worths: Mapping[str, float]) -> float:
-    return math.fsum(worths.get(word, 0.0) for word in words)  # in any order
+    return math.fsum(map(worths.get, words, repeat(0.0)))  # in any order
 
 
 def worth_per_token(

@@ -63,7 +63,7 @@ from memories.rules.notes.fields import NoteText
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 1_000  # messages; one older by so many is worth a thousandth (`recency_factor`)
+WINDOW = 500  # messages; one older by so many is worth a thirtieth (`recency_factor`)
 
 CONVERSATION, NEWEST, HIT = range(3)  # why a message was read
 _COLUMNS = ("pk", "micros", "ts", "thread_ts", "text", "username", "author__name", "channel_id")

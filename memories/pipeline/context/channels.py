@@ -15,7 +15,7 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope
 from memories.rules.search.tokenizer import Audience, audience_key
 
-NEWEST = 200  # memories that changed last: a budget chooses lines of their channels
+NEWEST = 100  # memories that changed last: a budget chooses lines of their channels
 PROTECTED = 50  # the same for memories with lines that people wrote or pinned
 
 

@@ -41,7 +41,7 @@ from memories.rules.search.query import Has, Kind, Query, Sort
 from memories.rules.search.tokenizer import Audience, audience_key
 
 _WITH_PARTICLE = re.compile("[ぁ-ゖ].|.[はがをにのでともへや]")  # between two words
-COUNTED = 1_000  # larger numbers are shown as "1,000+"; of so many newest hits the best are shown
+COUNTED = 500  # larger numbers are shown as "500+"; of so many newest hits the best are shown
 QUESTION_HITS = 400  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
 HITS_PER_KIND = 5  # hits of each kind on a page of all kinds

@@ -287,7 +287,7 @@ def _shorten_units(m: Material, budget: int) -> Material:
 
 def shorten(text: str, limit: int) -> str:
     """Return the text in at most so many tokens. A mark at its end counts what is missing."""
-    if estimate_tokens(text) <= limit:
+    if len(text) <= limit or estimate_tokens(text) <= limit:  # a character is at most a token
         return text
     sizes = (1.0 if wide else 0.25 for wide, _ in map(count_characters, text))
     end = sum(1 for _ in takewhile(lambda size: size <= limit - 10, accumulate(sizes)))

@@ -1,16 +1,19 @@
 """Choose the lines of a reply: add what a small model left out, and keep a limit of lines."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from memories.rules import salience
 from memories.rules.generate import prompts
 from memories.rules.generate.highlights import extract_highlights
+from memories.rules.memory.figures import find_figures
 from memories.rules.memory.kinds import Kind, kind_of
 from memories.rules.summariser import Addition, MemoryLine, PromptForm, ReplyLine, Request
 from memories.rules.tokens import estimate_tokens
 
 _STATED_SHARE = 0.5  # of the words of a marked text, which a line that states it has
+_SUBJECT_TOKENS = 16  # of the longest line that may only name the subject of its source
+_TIMES_SUBJECT = 2  # the size of such a source, in sizes of the line
 
 
 def forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
@@ -43,6 +46,39 @@ def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iter
         if not stated.has_duplicate_of(salience.content_words(text), 0)
     }
     yield from _highlights_of(request, forgotten)
+
+
+def stated_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+    """Yield the lines, with the highlights of a message for a line that only names its subject.
+
+    A small model often writes who spoke about what, and not what they said.
+    """
+    texts = dict(_texts(request))
+    fuller = [fuller_sources(line, texts) for line in lines]
+    stated = {
+        ref for line, refs in zip(lines, fuller, strict=True) if not refs for ref in line.refs
+    }
+    for line, refs in zip(lines, fuller, strict=True):
+        if not refs:
+            yield line
+        yield from _highlights_of(request, refs - stated)
+        stated |= refs
+
+
+def fuller_sources(line: ReplyLine, texts: Mapping[int, str]) -> set[int]:
+    """Return the refs of much longer, salient sources with figures of a short line without any."""
+    size = estimate_tokens(line.text)
+    if size > _SUBJECT_TOKENS or kind_of(line.text) not in (Kind.EVENT, Kind.STATUS):
+        return set()
+    if find_figures(line.text) or salience.is_salient(line.text):
+        return set()
+    return {
+        ref
+        for ref in line.refs
+        if estimate_tokens(texts[ref]) >= _TIMES_SUBJECT * size
+        and find_figures(texts[ref])
+        and salience.is_salient(texts[ref])
+    }
 
 
 def lines_after(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:

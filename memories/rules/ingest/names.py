@@ -2,10 +2,12 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from memories.rules.ingest.invisible import SHAPELESS, strip_invisible
 
 MAX_NAME_LENGTH = 80  # characters, as in Slack
+_NAMES = 20_000  # that a process keeps
 
 # Characters that look like a colon. NFKC turns only some of them into one.
 _COLONS = (
@@ -20,6 +22,7 @@ _NUMBERED = re.compile(r"\w\.")  # one character for a digit or a letter and its
 _DOT = re.compile(r"(?<=\w)[.\u2024\u3002\ufe52\uff0e\uff61]+(?=[^\s…])")
 
 
+@lru_cache(maxsize=_NAMES)
 def safe_name(name: str) -> str:
     """Return the name as one line of visible characters without colons, links, mentions and markup.
 

@@ -43,7 +43,7 @@ from memories.views.memory.selection import Selection, form_context, parse_selec
 from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import scope_name
 
-PAGE_SIZE = 20
+PAGE_SIZE = 10
 COMPARED_AT_ONCE = 50  # changed texts that are compared for attention items
 
 

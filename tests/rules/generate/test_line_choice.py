@@ -119,3 +119,45 @@ def test_highlights_of_decisions_are_no_quotes() -> None:
     reply = Reply("- Ann says that the build fails.", "stop", "tiny", "", form=PromptForm.SIMPLE)
     assert not parse_reply(reply, ENGLISH).is_copied
     assert not parse_reply(reply, replace(ENGLISH, zone="Asia/Tokyo")).is_copied
+
+
+PINS = (
+    "Reminder about the camera at the front door: recording is on from 22:00 to 06:00, the PIN is 4417, "
+    "and only Ann may change it."
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("Ben mentioned the camera at the front door.", f"Ben: {PINS}"),
+        ("Ben says that the camera records from 22:00 to 06:00.", None),  # it has figures
+        ("Ann owns the camera at the front door.", None),  # a task
+        ("Who may change the camera?", None),
+    ],
+)
+def test_the_message_itself_stands_for_a_line_that_only_names_its_subject(
+    reply: str, expected: str | None
+) -> None:
+    request = short([*messages(PINS, author="Ben"), *messages("Thanks!", author="Ann", first=2)])
+    assert lines(f"- {reply}", request) == [(expected or reply, (1,))]
+
+
+def test_a_message_whose_figures_another_line_states_is_not_repeated() -> None:
+    stated = "Ben says that the camera records from 22:00 to 06:00."
+    request = short(messages(PINS, author="Ben"))
+    assert lines(f"- {stated}\n- Ben mentioned the camera.", request) == [(stated, (1,))]
+
+
+def test_a_line_of_a_memory_stands_for_one_that_only_names_its_subject() -> None:
+    request = replace(short([]), additions=added(PINS))
+    assert lines("- The camera at the front door was mentioned.", request)[0] == (PINS, (1,))
+
+
+def test_a_line_loses_the_day_of_its_source() -> None:
+    request = short(messages("The camera at the front door works again.", author="Ben"))
+    day = request.messages[0].at.date()
+    text = "Ben says that the camera at the front door works again"
+    assert lines(f"- {text} on {day}.", request) == [(f"{text}.", (1,))]
+    another_day = f"{text} on {day.replace(year=2001)}."
+    assert lines(f"- {another_day}", request) == [(another_day, (1,))]
