@@ -22,7 +22,7 @@ from memories.devices import remember_device
 from memories.forms import focus_first_error
 from memories.models import AuditEvent, ModelServer, Upload, Workspace
 from memories.pipeline.access.first_account import create_operator, is_new_installation, setup_token
-from memories.pipeline.generate.trial import try_model
+from memories.pipeline.generate.model_check import check_model
 from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.settings import MemorySettings
 from memories.rules.sync import scopes
@@ -128,12 +128,12 @@ def model(request: UserRequest) -> HttpResponse:
         return redirect(f"{reverse('setup-index')}#model")
     if not server.model:
         return redirect("setup-index")
-    trial = try_model(request.user, timezone.now())
+    check = check_model(request.user, timezone.now())
     if wants_part(request):
-        context = {**_model_context(), "trial": trial}
+        context = {**_model_context(), "check": check}
         return render_page_or_part(request, "", "access/setup/_model.html", context)
-    if trial.fault:
-        toasts.error(request, _("The model is not responding: %s.") % fault_words(trial.fault))
+    if check.fault:
+        toasts.error(request, _("The model is not responding: %s.") % fault_words(check.fault))
     else:
-        toasts.success(request, _("%s replied.") % trial.model)
+        toasts.success(request, _("%s replied.") % check.model)
     return redirect("setup-index")

@@ -1,4 +1,4 @@
-"""A test call: one small request that shows whether the configured model answers."""
+"""A check of the model: one small request that shows whether the configured model answers."""
 
 import math
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ REQUEST = Request(
 
 
 @dataclass(frozen=True)
-class Trial:
+class ModelCheck:
     """The result. ``fault`` is "" when the model answered; ``model`` is its own name for itself."""
 
     fault: str = ""
@@ -37,7 +37,7 @@ class Trial:
     tokens: int = 0
 
 
-def try_model(by: User, now: datetime) -> Trial:
+def check_model(by: User, now: datetime) -> ModelCheck:
     """Call the model once and count the call. Raises ValueError when no model is configured."""
     summariser = configured_summariser()
     if not summariser.endpoint:
@@ -46,7 +46,7 @@ def try_model(by: User, now: datetime) -> Trial:
         use for use in budget_uses(Reader.of(by), None, now) if use.budget.workspace_id is None
     ]
     if any(use.is_reached for use in of_all):
-        return Trial(fault="over_budget")
+        return ModelCheck(fault="over_budget")
     bound = summariser.upper_bound(REQUEST)
     tokens_in = math.ceil(bound.prompt_tokens * SAFETY)
     price = Price.objects.of_model(summariser.name)
@@ -63,7 +63,7 @@ def try_model(by: User, now: datetime) -> Trial:
     except SummariserError as error:
         # The call may have been charged, so its reservation stays counted.
         call.settle(timezone.now(), fault=error.code, requests=1)
-        return Trial(fault=error.code)
+        return ModelCheck(fault=error.code)
     used = (reply.prompt_tokens, reply.completion_tokens)
     call.settle(
         timezone.now(),
@@ -73,4 +73,4 @@ def try_model(by: User, now: datetime) -> Trial:
         completion_tokens=used[1],
         requests=reply.calls,
     )
-    return Trial(model=reply.model, seconds=reply.seconds, tokens=sum(used))
+    return ModelCheck(model=reply.model, seconds=reply.seconds, tokens=sum(used))
