@@ -1,12 +1,15 @@
 """Compare the time of each page with a bare Django page of 50 rows on the same server.
 
-    python -m bench.pages [--rounds 7] [--requests 20]
+    python -m bench.pages [--rounds 7] [--requests 20] [--peer FOLDER]
 
 The web process has a SQLite database with the demo and the rows of pages_rows.py. The bare page
 (pages_urls.py) has the same middleware and sign-in. One signed-in client requests both pages in turns, over
 one connection. The median of the rounds counts. The command prints a table and a JSON line. A page may take
 twice as long as the bare page, a part 1.5 times, and the comparison of distant versions 5 times. A context
 that is unchanged by its ETag may take twice as long as a bare view with the same API key.
+
+With --peer, the lists are compared with the list of a kept Django project, too (peer.py). A row of ours may
+take as long as one of its rows.
 """
 
 import argparse
@@ -28,12 +31,15 @@ ROOT = Path(__file__).resolve().parent.parent
 BARE = "/bare/"
 CONTEXT, UNCHANGED = "/api/v1/context", "unchanged context"
 PAGE, PART, FAR = 2.0, 1.5, 5.0  # times the bare page's time, at most
+LISTS = ("messages", "versions", "search", "jobs")
+ROW = b'data-steps="jk"'  # in each row of a list
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--requests", type=int, default=20, help="of each page, each round")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="with linkding 1.42")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
         pages, cookie, token = prepare(Path(folder))
@@ -48,6 +54,9 @@ def main() -> int:
                 row["at_most"] = PART if is_part else FAR if name.startswith("compare") else PAGE
                 row["holds"] = row["times"] <= row["at_most"]
                 show(name, row)
+            if options.peer:
+                lists = {name: x for name, (x, _) in pairs.items() if name.split()[0] in LISTS}
+                rows |= beside_peer(options, lists)
     holds = all(row["holds"] for row in rows.values())
     print(json.dumps({"bench": "pages", "pages": rows, "holds": holds}))
     return 0 if holds else 1
@@ -101,12 +110,13 @@ class Client:
     def __init__(self, port: int, headers: dict[str, str], path: str, status: int = 200) -> None:
         self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
         self.path, self.headers, self.status = path, headers, status
-        self.bytes = 0
+        self.bytes = self.rows = 0
 
     def request(self) -> HTTPResponse:
         self.connection.request("GET", self.path, headers=self.headers)
         response = self.connection.getresponse()
-        self.bytes = len(response.read())
+        body = response.read()
+        self.bytes, self.rows = len(body), body.count(ROW)
         if response.status != self.status:
             raise RuntimeError(f"{self.path} answers {response.status}")
         if "If-None-Match" in self.headers:
@@ -153,6 +163,26 @@ def compare(client: Client, bare: Client, rounds: int, requests: int) -> dict[st
         "requests": round(1 / times, 2),
         "bytes": client.bytes,
     }
+
+
+def beside_peer(options: argparse.Namespace, lists: dict[str, Client]) -> dict[str, Any]:
+    """Compare the time of a row of our lists with that of a row of the peer's list."""
+    from bench.peer import PATH, ROWS, serve_linkding
+
+    rows = {}
+    with serve_linkding(options.peer) as (port, cookie):
+        peer = Client(port, {"Cookie": cookie}, PATH)
+        for name, client in lists.items():
+            row = compare(client, peer, options.rounds, options.requests)
+            of_row = round(row["times"] * ROWS / client.rows, 2)
+            row |= {"rows": client.rows, "of_row": of_row, "holds": of_row <= 1}
+            rows[f"row: {name}"] = row
+            print(
+                f"{name:28}{row['ms']:8.2f} ms for {client.rows} rows beside {row['bare_ms']:.2f}"
+                f" for {ROWS}: a row takes {of_row:.2f} times as long{'' if of_row <= 1 else ' *'}",
+                flush=True,
+            )
+    return rows
 
 
 def show(name: str, row: dict[str, Any]) -> None:
