@@ -1,6 +1,6 @@
 """Compare the time of each page with a bare Django page of 50 rows on the same server.
 
-    python -m bench.pages [--rounds 7] [--requests 20] [--peer FOLDER]
+    python -m bench.pages [--rounds 7] [--requests 20] [--messages 20000] [--peer FOLDER]
 
 The web process has a SQLite database with the demo and the rows of pages_rows.py. The bare page
 (pages_urls.py) has the same middleware and sign-in. One signed-in client requests both pages in turns, over
@@ -39,10 +39,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--requests", type=int, default=20, help="of each page, each round")
+    parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--peer", type=Path, metavar="FOLDER", help="with linkding 1.42")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
-        pages, cookie, token = prepare(Path(folder))
+        pages, cookie, token = prepare(Path(folder), options.messages)
         with run_server() as port:
             bare = page_client(port, cookie, BARE)
             pairs = {name: (page_client(port, cookie, *page), bare) for name, page in pages.items()}
@@ -62,7 +63,7 @@ def main() -> int:
     return 0 if holds else 1
 
 
-def prepare(folder: Path) -> tuple[dict[str, tuple[str, bool]], str, str]:
+def prepare(folder: Path, messages: int) -> tuple[dict[str, tuple[str, bool]], str, str]:
     """Create the database. Return the URLs of pages, if a part is requested, a session cookie and the
     token of an API key."""
     os.environ |= {
@@ -78,7 +79,7 @@ def prepare(folder: Path) -> tuple[dict[str, tuple[str, bool]], str, str]:
     from memoryhub.static import collect_static_when_changed
 
     collect_static_when_changed()
-    return make()
+    return make(messages)
 
 
 @contextmanager

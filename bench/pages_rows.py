@@ -20,7 +20,6 @@ from memories.rules.memory.identity import MemoryType
 from tests.factories import make_version
 
 CHANNELS = 60
-MESSAGES = 20_000
 VERSIONS = 200  # of one memory; others have FEW
 FEW = 3
 LINES = 8  # of a memory, each with two sources
@@ -28,12 +27,12 @@ LINES = 8  # of a memory, each with two sources
 Pages = dict[str, tuple[str, bool]]
 
 
-def make() -> tuple[Pages, str, str]:
+def make(messages: int) -> tuple[Pages, str, str]:
     """Create the rows. Return the pages for bench/pages.py, a session cookie and the token of a key."""
     call_command("demo", "--no-serve", stdout=StringIO(), stderr=StringIO())
     workspace = Workspace.objects.get(slug=SLUG)
     with transaction.atomic():
-        long = _add_rows(workspace, timezone.now(), random.Random(1))
+        long = _add_rows(workspace, messages, timezone.now(), random.Random(1))
     indexing.index_pending()
     user = User.objects.get(username=DEMO_USER)
     client = Client()
@@ -45,7 +44,9 @@ def make() -> tuple[Pages, str, str]:
     return _pages(workspace, long), cookie, token
 
 
-def _add_rows(workspace: Workspace, now: datetime, chance: random.Random) -> Memory:
+def _add_rows(
+    workspace: Workspace, messages: int, now: datetime, chance: random.Random
+) -> Memory:
     """Add channels with texts of the demo. Return the memory with the long history."""
     texts = list(Message.objects.exclude(text="").values_list("text", flat=True))
     lines = list(Line.objects.values_list("text", flat=True))
@@ -54,7 +55,7 @@ def _add_rows(workspace: Workspace, now: datetime, chance: random.Random) -> Mem
         Channel(workspace=workspace, slack_id=f"C{n:07d}", name=f"team-{n}", kind="public")
         for n in range(CHANNELS)
     )
-    each = MESSAGES // CHANNELS
+    each = messages // CHANNELS
     for number, channel in enumerate(channels):
         first_us = to_micros(now - timedelta(days=20)) + number
         apart_us = 20 * 24 * 3600 * 10**6 // each
