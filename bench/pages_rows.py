@@ -44,9 +44,7 @@ def make(messages: int) -> tuple[Pages, str, str]:
     return _pages(workspace, long), cookie, token
 
 
-def _add_rows(
-    workspace: Workspace, messages: int, now: datetime, chance: random.Random
-) -> Memory:
+def _add_rows(workspace: Workspace, messages: int, now: datetime, chance: random.Random) -> Memory:
     """Add channels with texts of the demo. Return the memory with the long history."""
     texts = list(Message.objects.exclude(text="").values_list("text", flat=True))
     lines = list(Line.objects.values_list("text", flat=True))

@@ -102,7 +102,13 @@ def serve_linkding(source: Path) -> Iterator[tuple[int, str]]:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         server = subprocess.Popen(
-            [str(python), "-m", "waitress", f"--listen=127.0.0.1:{port}", "bookmarks.wsgi:application"],
+            [
+                str(python),
+                "-m",
+                "waitress",
+                f"--listen=127.0.0.1:{port}",
+                "bookmarks.wsgi:application",
+            ],
             cwd=folder,
             env=environment,
         )

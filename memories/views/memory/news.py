@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from django.db.models import (
+    BigIntegerField,
     Case,
-    Count,
     Exists,
     F,
     IntegerField,
@@ -17,20 +17,21 @@ from django.db.models import (
     Q,
     Subquery,
     Sum,
+    Value,
     When,
 )
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import ChannelPreference, Line, Memory, MemoryVersion, Message, Seen
+from memories.models import Channel, ChannelPreference, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.briefing import DEFAULT_KIND, VALUES, NewsLine, count_kinds
 from memories.rules.memory.catch_up import NewsKey, Since, compare_unmoved
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
-from memories.views.access.access import WorkspaceAccess
+from memories.views.access.access import COUNTED, WorkspaceAccess, format_count
 from memories.views.memory.display import (
     ComparedRow,
     VersionDisplay,
@@ -56,7 +57,11 @@ class NewsEntry:
     is_folded: bool = False
     since_us: int | None = None  # the start of a period
     shown: VersionDisplay | None = None
-    messages: int = 0  # new ones
+    messages: int = 0  # new ones, exact up to COUNTED
+
+    @property
+    def message_count(self) -> str:
+        return format_count(self.messages)
 
     @cached_property
     def rows(self) -> list[DiffRow]:
@@ -241,7 +246,7 @@ def load_details(entries: Sequence[NewsEntry], access: WorkspaceAccess, since: S
     message_counts = _count_messages(entries, access, since)
     for entry, display in zip(entries, displays, strict=True):
         entry.shown = display
-        entry.messages = message_counts.get(entry.memory.channel_id, 0)
+        entry.messages = message_counts.get(entry.memory.channel_id or 0, 0)
 
 
 def mark_new_lines(
@@ -273,24 +278,38 @@ def count_words(kind: str, n: int) -> str:
     return words[kind] % {"n": n}
 
 
+class _Count(Subquery):
+    """The number of rows of a subquery with a limit."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
+    output_field = IntegerField()
+
+
 def _count_messages(
     entries: Iterable[NewsEntry], access: WorkspaceAccess, since: Since
-) -> dict[int | None, int]:
-    """Count the messages since the end of the base's period, or since the moment, by channel."""
-    after_us: dict[int | None, int] = {}
-    later = Q(pk__in=[])
-    for entry in entries:
-        channel = entry.memory.channel_id
-        base_until_us = entry.base.until_us if entry.base else 0
-        after_us[channel] = base_until_us if since.us is None else since.us
-        later |= Q(channel=channel, micros__gt=after_us[channel])
+) -> dict[int, int]:
+    """Count the messages since the end of the base's period, or since the moment, by channel.
+
+    The counts are exact up to `COUNTED`.
+    """
+    after_us = {
+        entry.memory.channel_id or 0: (entry.base.until_us if entry.base else 0)
+        if since.us is None
+        else since.us
+        for entry in entries
+    }
+    moments = [When(pk=channel, then=Value(us)) for channel, us in after_us.items()]
     messages = Message.objects.visible_to(access.reader).filter(
-        later, state=Message.State.LIVE, is_notice=False
+        channel=OuterRef("pk"),
+        micros__gt=OuterRef("after_us"),
+        state=Message.State.LIVE,
+        is_notice=False,
     )
-    # For an index: SQLite would read all messages in the order of their channels.
-    messages = messages.filter(channel__in=after_us, micros__gt=min(after_us.values(), default=0))
-    counts = messages.order_by().values("channel").annotate(n=Count("pk"))
-    return dict(counts.values_list("channel", "n"))
+    counts = Channel.objects.filter(pk__in=after_us).annotate(
+        after_us=Case(*moments, output_field=BigIntegerField()),
+        n=_Count(messages.order_by().values("pk")[: COUNTED + 1]),
+    )
+    return dict(counts.values_list("pk", "n"))
 
 
 def with_channels(memories: Iterable[Memory], access: WorkspaceAccess) -> list[Memory]:
