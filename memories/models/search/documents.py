@@ -12,7 +12,7 @@ from django.db import connections, models
 from django.db.models import F
 from django.db.models.expressions import RawSQL
 
-from memories.models.access.readers import AudienceQuerySet, Reader, Row
+from memories.models.access.readers import AudienceQuerySet, Row
 from memories.rules.search.tokenizer import KEY_WIDTH, Term
 
 SLOTS = 1024  # texts with the same microsecond
@@ -134,10 +134,12 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         since_us: int | None = None,
         before_us: int | None = None,
         below: int | None = None,
+        few: bool = False,
     ) -> Any:
         """Filter rows that match all terms, newest first, with ``found_at``, their index keys.
 
-        ``below`` is an index key where the next page begins. Only the index of the audiences
+        ``below`` is an index key where the next page begins. ``few``: most rows are excluded before, so
+        PostgreSQL may look up the words of each of the others. Only the index of the audiences
         ``keys`` is read (`tokenizer.audience_key`), so texts of others cost no work. `visible_to`
         still decides which rows a reader may read. For terms of several tokens the stored text
         decides, so SQLite and PostgreSQL give the same hits.
@@ -164,7 +166,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             if value is not None:
                 where.append(f"{self._found_at} {compare} %s")
                 params.append(min(value * times, LAST_KEY))
-        return self._in_index(keys, tokens, where, params)
+        return self._in_index(keys, tokens, where, params, few=few)
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
         """Filter rows with any of these tokens, newest first, as `matching` does."""
@@ -186,13 +188,13 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         tokens: Sequence[Tokens],
         where: Sequence[str] = (),
         params: Sequence[Any] = (),
+        *,
+        few: bool = False,
     ) -> Any:
         """Filter rows that have all tokens with one of the keys, newest first, with ``found_at``.
 
         PostgreSQL believes that to compare words is cheap. `+ 0` keeps it from comparing those of
-        all texts in the order of their keys. Texts of other kinds are excluded before. Of versions
-        and notes it finds the matches once, in an array: its plans would repeat that for each of the
-        rows that it believes to be few.
+        all texts in the order of their keys. Texts of other kinds are excluded before.
         """
         document, table = SearchDocument._meta.db_table, self.model._meta.db_table
         key, found_at = f"{document}.{self.searched_as}", self._found_at
@@ -201,68 +203,51 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             joined = [f"{key} = {table}.id", f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
         else:
             tables, index_query = [document], _tsquery(keys, tokens)
-            matches = "{0}.words @@ %s::tsquery AND {0}.{1} IS NOT NULL"
-            if self.searched_as == "message":
-                joined = [f"{key} + 0 = {table}.id", matches.format(document, "message")]
-            else:
-                condition = matches.format("matching", self.searched_as)
-                keys_of_matches = (
-                    f"SELECT matching.{self.searched_as} FROM {document} matching WHERE {condition}"
-                )
-                joined = [f"{key} = {table}.id", f"{table}.id = ANY(ARRAY({keys_of_matches}))"]
-        rows = self.order_by().extra(
+            joined = [f"{key}{'' if few else ' + 0'} = {table}.id", f"{key} IS NOT NULL"]
+            joined.append(f"{document}.words @@ %s::tsquery")
+        matches = self.order_by().extra(
             select={"found_at": found_at},
             tables=tables,
             where=[*joined, *where],
             params=[index_query, *params],
         )
-        return rows.extra(order_by=["-found_at"])
+        return matches.extra(order_by=["-found_at"])
 
-    def count_up_to(self, limit: int, reader: Reader | None = None) -> int:
+    def count_up_to(self, limit: int) -> int:
         """Return the number of `matching` rows, at most ``limit``.
 
         With the order of the index SQLite begins with the index. PostgreSQL would sort all hits.
         """
         if connections[self.db].vendor == "sqlite":
-            rows = self if reader is None else self.visible_to(reader)
-            return rows[:limit].count()
-        return len(self._first(limit, self.order_by().values_list("pk"), reader))
+            return self[:limit].count()
+        return len(self._first(limit, self.order_by().values_list("pk")))
 
-    def newest(self, limit: int, reader: Reader | None = None) -> list[tuple[int, int]]:
-        """Return (key, index key) of the newest `matching` rows, with a reader of those visible to them."""
-        return self._first(limit, self.values_list("pk", "found_at"), reader)
+    def newest(self, limit: int) -> list[tuple[int, int]]:
+        """Return (key, index key) of the newest `matching` rows."""
+        return self._first(limit, self.values_list("pk", "found_at"))
 
-    def newest_with_tokens(
-        self, limit: int, reader: Reader | None = None
-    ) -> list[tuple[int, int, str]]:
-        """Return (key, index key, tokens) of the rows that `newest` returns."""
+    def newest_with_tokens(self, limit: int) -> list[tuple[int, int, str]]:
+        """Return (key, index key, tokens) of the newest `matching` rows."""
         with_tokens = self.extra(select={"tokens": f"{SearchDocument._meta.db_table}.tokens"})
-        return self._first(limit, with_tokens.values_list("pk", "found_at", "tokens"), reader)
+        return self._first(limit, with_tokens.values_list("pk", "found_at", "tokens"))
 
-    def _first(self, limit: int, rows: Any, reader: Reader | None) -> list[Any]:
+    def _first(self, limit: int, rows: Any) -> list[Any]:
         """Return the first rows. PostgreSQL plans for three times as many, but stops after these.
 
         For a small limit it takes words that no text has for frequent, and reads all texts to find none.
-        With a reader it checks the hits one after the other until there are enough.
         """
         connection = connections[self.db]
         if connection.vendor == "sqlite":
-            return list((rows if reader is None else rows.visible_to(reader))[:limit])
+            return list(rows[:limit])
         try:
-            if reader is None:
-                sql, params = rows[: 3 * limit].query.sql_with_params()
-                statement = f"WITH matches AS MATERIALIZED ({sql}) SELECT * FROM matches"
-            else:
-                visible = type(self)(self.model, using=self.db).visible_to(reader)
-                visible = visible.filter(pk=RawSQL("matches.pk", ()))
-                sql, params = rows.query.sql_with_params()
-                condition, of_reader = visible.order_by().values("pk").query.sql_with_params()
-                statement = f"SELECT * FROM ({sql} OFFSET 0) matches WHERE EXISTS ({condition})"
-                params = [*params, *of_reader]
+            sql, params = rows[: 3 * limit].query.sql_with_params()
         except EmptyResultSet:
             return []
         with connection.cursor() as cursor:
-            cursor.execute(f"{statement} LIMIT %s", [*params, limit])
+            cursor.execute(
+                f"WITH matches AS MATERIALIZED ({sql}) SELECT * FROM matches LIMIT %s",
+                [*params, limit],
+            )
             return list(cursor.fetchall())
 
     def containing(self, column: str, text: str) -> Any:

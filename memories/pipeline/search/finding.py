@@ -109,10 +109,10 @@ def find(
     groups = []
     for kind in _kinds(query):
         of_lines = kind is Kind.ARCHIVE or bool(query.line_kind)
-        rows = _rows_of(kind, workspace, reader)
+        readable = _readable(kind, workspace, reader)
         if only_sources and kind is Kind.MESSAGES:
-            rows = rows.rememberable()
-        rows = _with_parts(rows, kind, query)
+            readable = readable.rememberable()
+        rows = _with_parts(readable, kind, query)
         lines = _lines(kind, query, author, since, before)
         if of_lines:
             rows = rows.filter(Exists(lines.filter(version=OuterRef("pk"))))
@@ -128,11 +128,12 @@ def find(
             since_us=None if of_lines else since,
             before_us=None if of_lines else before,
             below=below if query.kind else None,
+            few=of_lines or kind is Kind.THREADS,
         )
         if matching.query.is_empty():  # the reader has no audience with texts of this kind
             continue
         if of_lines:
-            groups.append(_group_lines(kind, matching, lines, query, reader))
+            groups.append(_group_lines(kind, matching, lines, query))
         else:
             groups.append(_group(kind, matching, query, reader))
     return SearchResults([group for group in groups if group.rows])
@@ -220,13 +221,14 @@ def _visible(kind: Kind, reader: Reader) -> Any:
     return versions.select_related(*related).defer("job__reply", "job__reply_sources")
 
 
-def _rows_of(kind: Kind, workspace: Workspace, reader: Reader) -> Any:
-    """Return the rows of a kind in the workspace that the reader may read, or all its versions."""
+def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> Any:
+    """Return the rows of a kind in the workspace that the reader may read."""
+    visible = _visible(kind, reader)
     if kind is Kind.NOTES:
-        return _visible(kind, reader).in_use(workspace)
+        return visible.in_use(workspace)
     if kind is Kind.MESSAGES:
-        return _visible(kind, reader).filter(channel__workspace=workspace)
-    versions = MemoryVersion.objects.with_text().filter(memory__workspace=workspace)
+        return visible.filter(channel__workspace=workspace)
+    versions = visible.filter(memory__workspace=workspace)
     if kind is Kind.OLDER:
         return versions.not_current()
     if kind is Kind.ARCHIVE:
@@ -262,19 +264,11 @@ def _group(kind: Kind, matching: Any, query: Query, reader: Reader) -> Group:
     limit = PAGE_SIZE if query.kind else MESSAGE_HITS if kind is Kind.MESSAGES else HITS_PER_KIND
     if query.sort is Sort.BEST and not all(term.excluded for term in query.terms):
         return _best(kind, matching, query, reader, limit)
-    of_versions = _reader_of_versions(matching, reader)
-    hits = matching.newest(limit + 1, of_versions)
+    hits = matching.newest(limit + 1)
     rows = _load([pk for pk, _ in hits[:limit]], kind, reader)
     if len(hits) <= limit:
         return Group(kind, rows, len(hits))
-    return Group(
-        kind, rows, matching.count_up_to(COUNTED + 1, of_versions), below=hits[limit - 1][1]
-    )
-
-
-def _reader_of_versions(matching: Any, reader: Reader) -> Reader | None:
-    """Return the reader for hits of which the visible ones are still to be found."""
-    return reader if matching.model is MemoryVersion else None
+    return Group(kind, rows, matching.count_up_to(COUNTED + 1), below=hits[limit - 1][1])
 
 
 def _lines(
@@ -293,11 +287,9 @@ def _lines(
     return lines if before is None else lines.filter(at_us__lt=before)
 
 
-def _group_lines(
-    kind: Kind, matching: Any, lines: LineQuerySet, query: Query, reader: Reader
-) -> Group:
+def _group_lines(kind: Kind, matching: Any, lines: LineQuerySet, query: Query) -> Group:
     """Return those of the lines that match the terms, of the newest versions that do."""
-    versions = matching.newest(LINE_VERSIONS + 1, reader)
+    versions = matching.newest(LINE_VERSIONS + 1)
     keys = [pk for pk, _ in versions[:LINE_VERSIONS]]
     lines = lines.filter(version__in=keys).newest_first()
     rows = [
@@ -324,7 +316,7 @@ def _tokens_of(line: Line) -> str:
 
 def _best(kind: Kind, matching: Any, query: Query, reader: Reader, limit: int) -> Group:
     """Return the newest hits by relevance, then newest first."""
-    hits = matching.newest_with_tokens(COUNTED + 1, _reader_of_versions(matching, reader))
+    hits = matching.newest_with_tokens(COUNTED + 1)
     ranked = sorted(hits, key=lambda hit: (-tokenizer.score(hit[2], query.terms), -hit[1]))
     return Group(kind, _load([pk for pk, _, _ in ranked[:limit]], kind, reader), len(hits))
 
