@@ -43,6 +43,7 @@ class Child:
 
     ``hangs`` takes the age of the process in seconds and is called every ``poll_seconds``. ``env`` is
     added to the environment. The pause before a restart is at most three times ``young_seconds``.
+    ``niceness`` is added to the own one: the process gives way to others.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Child:
     hangs: Callable[[float], bool] | None = None
     poll_seconds: float = 15.0
     young_seconds: float = YOUNG_SECONDS
+    niceness: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started_at: float = field(default=0.0, init=False)
     restart_at: float = field(default=0.0, init=False)
@@ -68,6 +70,10 @@ class Child:
             env={**os.environ, **self.env},
             start_new_session=True,
         )
+        if self.niceness:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                own = os.getpriority(os.PRIO_PROCESS, 0)
+                os.setpriority(os.PRIO_PROCESS, self.process.pid, own + self.niceness)
         self.started_at = now
         return self.process.pid
 

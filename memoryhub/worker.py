@@ -9,6 +9,8 @@ from django.conf import settings
 from memoryhub.heartbeat import HeartbeatMonitor
 from memoryhub.supervise import YOUNG_SECONDS, Child
 
+NICENESS = 5  # on the machine of the web processes, pages come first
+
 
 def worker_child() -> Child:
     """Return the qcluster of the settings as a child with a unique name, and start its monitor."""
@@ -24,4 +26,5 @@ def worker_child() -> Child:
         hangs=monitor.hangs,
         poll_seconds=monitor.poll_seconds,
         young_seconds=min(YOUNG_SECONDS, 2 * settings.MEMORYHUB_HEARTBEAT),
+        niceness=NICENESS,
     )

@@ -153,3 +153,15 @@ def test_a_child_that_ends_late_is_restarted_at_once() -> None:
         died_at = child.started_at + YOUNG_SECONDS
         child.record_end(died_at, 1)
         assert child.restart_at == died_at
+
+
+def test_a_worker_gives_way_to_the_web_processes() -> None:
+    child = Child("worker", ["sleep", "60"], niceness=5)
+    pid = child.start(0.0)
+    assert child.process is not None
+    try:
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + 5, 19)
+    finally:
+        child.process.kill()
+        child.process.wait()
