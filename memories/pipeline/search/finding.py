@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, Subquery
@@ -48,6 +49,7 @@ HITS_PER_KIND = 5  # hits of each kind on a page of all kinds
 MESSAGE_HITS = 20
 PAGE_SIZE = 50  # hits on a page of one kind
 LINE_VERSIONS = 200  # the newest versions with the words whose lines are searched
+_TEXTS = 20_000  # lines whose tokens a process keeps: searches read the same lines
 
 _LINKS = {Kind.MESSAGES: "<http"}  # Slack's markup; people and models write plain addresses
 
@@ -292,26 +294,29 @@ def _group_lines(kind: Kind, matching: Any, lines: LineQuerySet, query: Query) -
     versions = matching.newest(LINE_VERSIONS + 1)
     keys = [pk for pk, _ in versions[:LINE_VERSIONS]]
     lines = lines.filter(version__in=keys).newest_first()
-    rows = [
-        line
-        for line in lines.select_related(
-            "author", "version__memory__channel", "version__memory__workspace"
-        )
-        if tokenizer.matches_terms(_tokens_of(line), query.terms)
-        and (Has.LINK not in query.has or "://" in line.text)
-        and (Has.CODE not in query.has or "`" in line.text)
+    hits = [
+        (pk, text)
+        for pk, text in lines.values_list("pk", "text")
+        if tokenizer.matches_terms(_tokens_of(text), query.terms)
+        and (Has.LINK not in query.has or "://" in text)
+        and (Has.CODE not in query.has or "`" in text)
     ]
     if query.sort is Sort.BEST:
-        rows.sort(key=lambda line: -tokenizer.score(_tokens_of(line), query.terms))
+        hits.sort(key=lambda hit: -tokenizer.score(_tokens_of(hit[1]), query.terms))
+    shown = [pk for pk, _ in (hits if query.kind else hits[:HITS_PER_KIND])]
+    related = ("author", "version__memory__channel", "version__memory__workspace")
+    by_key = lines.select_related(*related).in_bulk(shown)
+    rows = [by_key[pk] for pk in shown if pk in by_key]
     if not query.kind:
-        return Group(kind, rows[:HITS_PER_KIND], len(rows))
+        return Group(kind, rows, len(hits))
     has_more = len(versions) > LINE_VERSIONS
     below = versions[LINE_VERSIONS - 1][1] if has_more else None
-    return Group(kind, rows, len(rows) + has_more, below)
+    return Group(kind, rows, len(hits) + has_more, below)
 
 
-def _tokens_of(line: Line) -> str:
-    return tokenizer.tokenize_with_stems(strip_invisible(line.text))
+@lru_cache(maxsize=_TEXTS)
+def _tokens_of(text: str) -> str:
+    return tokenizer.tokenize_with_stems(strip_invisible(text))
 
 
 def _best(kind: Kind, matching: Any, query: Query, reader: Reader, limit: int) -> Group:
