@@ -225,8 +225,10 @@ class _Rows:
         keys: Any = current.values("current")
         if self.at is not None:
             keys = MemoryVersion.objects.with_text().current_at(current, self.at).values("pk")
+        # A union: with two lists in an OR PostgreSQL reads all versions.
+        keys = keys.union(self._history(short_term).values("pk"))
         versions = list(
-            readable.filter(Q(pk__in=keys) | Q(pk__in=self._history(short_term).values("pk")))
+            readable.filter(pk__in=keys)
             .select_related("memory")
             .defer("trigger", "put_back", "kept", "dropped")
             .annotate(line_rows=line_rows(self.at_us))
