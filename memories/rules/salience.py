@@ -106,7 +106,8 @@ STOP_WORDS = frozenset(
         "will with would yeah yes you your",
     )
 )
-_TEXTS = 20_000  # whose words and score a process keeps: a context reads the same lines each time
+_TEXTS = 5_000  # whose words and score a process keeps: a context reads the same lines each time
+_WORDS = 20_000  # the same for words
 # A link ends before a bracket, a character of another script and the punctuation of its sentence.
 _LINK = re.compile(r"https?://[!-'*-;=?-~]*[\w/=&#~-]", re.ASCII)
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
@@ -136,7 +137,7 @@ def stems(text: str) -> Words:
     return frozenset(map(stem_of, content_words(text)))
 
 
-@lru_cache(maxsize=_TEXTS)
+@lru_cache(maxsize=_WORDS)
 def is_figure(word: str) -> bool:
     return any(map(str.isdigit, word))
 

@@ -49,7 +49,7 @@ HITS_PER_KIND = 5  # hits of each kind on a page of all kinds
 MESSAGE_HITS = 20
 PAGE_SIZE = 50  # hits on a page of one kind
 LINE_VERSIONS = 200  # the newest versions with the words whose lines are searched
-_TEXTS = 20_000  # lines whose tokens a process keeps: searches read the same lines
+_TEXTS = 5_000  # lines whose tokens a process keeps: searches read the same lines
 
 _LINKS = {Kind.MESSAGES: "<http"}  # Slack's markup; people and models write plain addresses
 

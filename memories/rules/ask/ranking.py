@@ -90,7 +90,7 @@ def _factor(question: str, candidate: Candidate, now_us: int) -> float:
     return factor
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=5_000)
 def _statement_factor(text: str) -> float:
     """Return the factor of a text's statements, or of the question if it only asks."""
     sentences = _SENTENCE_END.split(text)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from memories.rules.ingest.invisible import SHAPELESS, strip_invisible
 
 MAX_NAME_LENGTH = 80  # characters, as in Slack
-_NAMES = 20_000  # that a process keeps
+_NAMES = 5_000  # that a process keeps
 
 # Characters that look like a colon. NFKC turns only some of them into one.
 _COLONS = (

@@ -20,7 +20,7 @@ AnyLine = TypeVar("AnyLine")
 
 _BULLET = re.compile(r"^\s*(?:[-*•・]\s+|・)?")
 MAX_TEXT_LENGTH = 20_000  # characters that a person writes; memories have a few hundred words
-_TEXTS = 20_000  # whose words a process keeps
+_TEXTS = 5_000  # whose words a process keeps
 
 
 class Origin(StrEnum):

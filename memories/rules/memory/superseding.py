@@ -26,7 +26,7 @@ _HALF = 0.5  # the share of the subject of an older value that the newer line mu
 _COMMON = 0.25  # a word in this share of the lines does not distinguish subjects
 _SHARED_WORDS = 2  # of the subjects of a proposal and of the decision about it
 _MIN_TOTAL = 10  # of a progress such as "14 of 16"
-_TEXTS = 20_000  # whose values a process keeps: each new line is compared with the same lines
+_TEXTS = 5_000  # whose values a process keeps: each new line is compared with the same lines
 _AHEAD = timedelta(days=183)  # a date without a year is in the future for this long
 _REQUEST = re.compile(
     r"\b(?:wants?|wanted|wish(?:es|ed)?|would (?:like|prefer)|prefers?|preferred|(?:ask(?:s|ed|ing)?|hop(?:es?|ed|ing)) for|requested)\b"

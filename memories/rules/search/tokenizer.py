@@ -106,7 +106,7 @@ def without_stems(tokens: str) -> list[str]:
     return tokens.partition(f" {STEM}")[0].split()
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=20_000)
 def stem_of(word: str) -> str:
     """Return the stem of a folded English word. Other words are their own stems."""
     return str(EnglishStemmer().stemWord(word)) if _ENGLISH.fullmatch(word) else word
