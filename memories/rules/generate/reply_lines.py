@@ -32,7 +32,9 @@ _COMMENT = re.compile(
 _TIME_AT_END = re.compile(r"\s*[\[(](\d{4}-\d\d-\d\d(?: \d\d:\d\d)?)[\])](?=[.。]?$)")
 _DAY_AT_END = re.compile(r" on (\d{4}-\d\d-\d\d)(?=[.。]?$)")
 _MARK = re.compile(rf"^(?:{PERSON_MARK}|{prompts.THREAD}[a-z]*) ")
-_STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
+_STAMP = re.compile(
+    rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?(?: ?[-–] ?\d\d:\d\d)?\] "
+)
 
 
 @dataclass(frozen=True)

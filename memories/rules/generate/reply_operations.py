@@ -20,6 +20,7 @@ _LINES = r"\[?L\d{1,6}(?:[ \t]*(?:,|、|and|&)[ \t]*L?\d{1,6})*\]?"
 _REMOVE = rf"(?P<sign>[-−–—*•]?)[ \t]*(?P<lines>{_LINES})[ \t]*(?P<refs>(?:[\[［][^\[\]［］\n]*[\]］][ \t]*)*)[.。]?[ \t]*"
 _REMOVAL = re.compile(_REMOVE)
 _REPLACEMENT = re.compile(rf"[~〜～]\s*(?P<lines>{_LINES})\s*[:：]?\s*(?P<text>\S.*)")
+_SIGN_AT_END = re.compile(rf"[ \t]*[~〜～][ \t]*{_LINES}[.。]?$")  # a small model copies one
 # The beginning of a row with the sign of an operation, also after a bullet or a number.
 _SIGNED_ROW = re.compile(
     rf"^[ \t]*(?:(?:[-*•]|\d{{1,3}}[.)])[ \t]+)?(?=[+＋]|[~〜～][ \t]*{_LINES}|(?=[^\w\[]){_REMOVE}$)",
@@ -74,7 +75,8 @@ def _parse(statement: Statement) -> Operation:
     if match := _REPLACEMENT.fullmatch(text):
         words = clean_statement(replace(statement, text=match["text"]))
         return Operation(words, _numbers(match["lines"]))
-    return Operation(clean_statement(replace(statement, text=text.lstrip("+＋"))))
+    text = _SIGN_AT_END.sub("", text.lstrip("+＋"))
+    return Operation(clean_statement(replace(statement, text=text)))
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -116,6 +116,10 @@ DATED = long(
         ("- 2 ✎ [2026-01-05] our rule stays", ("our rule stays", (2,))),
         ("- ✎ [2026-01-05] our rule stays", ("our rule stays", (2,))),
         ("- [2026-01-05] Ben joins the launch team [3]", ("Ben joins the launch team", (3,))),
+        (
+            "- 1 [2026-01-05 12:00 – 12:30] the launch is in May",
+            ("the launch is in May", (1,)),
+        ),
     ],
 )
 def test_the_date_of_a_memory_row_is_not_part_of_the_line(

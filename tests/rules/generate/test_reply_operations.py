@@ -39,6 +39,7 @@ def remove(*targets: int, spans: Spans = ()) -> Operation:
         ("- L2, L3 [6, 7].", remove(2, 3, spans=((6, 6), (7, 7)))),
         ("- L2", remove(2)),
         ("- a bullet [5]", add("a bullet", spans=((5, 5),))),
+        ("- a bullet. ~ L1,L2", add("a bullet.")),
         ("- L2 cache misses doubled [5]", add("L2 cache misses doubled", spans=((5, 5),))),
     ],
 )
