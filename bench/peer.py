@@ -8,6 +8,7 @@ runs on the same server as our pages. A page has as many rows as our longest lis
 import json
 import os
 import random
+import secrets
 import shutil
 import socket
 import subprocess
@@ -35,6 +36,7 @@ _PACKAGES = (
     "huey",
     "markdown",
     "mozilla-django-oidc",
+    "python-dateutil",
     "requests",
     "waitress",
     "waybackpy",
@@ -73,6 +75,7 @@ def serve_linkding(source: Path) -> Iterator[tuple[int, str]]:
         folder = Path(name) / "linkding"
         shutil.copytree(source, folder)
         (folder / "data").mkdir(exist_ok=True)
+        (folder / "data" / "secretkey.txt").write_text(secrets.token_hex())
         (folder / "bookmarks" / "settings" / "dev.py").unlink()  # else it is used, with DEBUG
         python = Path(name) / "venv" / "bin" / "python"
         environment = os.environ | {
