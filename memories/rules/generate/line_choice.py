@@ -66,7 +66,10 @@ def stated_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[Reply
 
 
 def fuller_sources(line: ReplyLine, texts: Mapping[int, str]) -> set[int]:
-    """Return the refs of much longer, salient sources with figures of a short line without any."""
+    """Return the refs of much longer, salient sources with figures of a short line without any.
+
+    ``texts`` are those of the sources to compare, by ref.
+    """
     size = estimate_tokens(line.text)
     if size > _SUBJECT_TOKENS or kind_of(line.text) not in (Kind.EVENT, Kind.STATUS):
         return set()
@@ -75,7 +78,8 @@ def fuller_sources(line: ReplyLine, texts: Mapping[int, str]) -> set[int]:
     return {
         ref
         for ref in line.refs
-        if estimate_tokens(texts[ref]) >= _TIMES_SUBJECT * size
+        if ref in texts
+        and estimate_tokens(texts[ref]) >= _TIMES_SUBJECT * size
         and find_figures(texts[ref])
         and salience.is_salient(texts[ref])
     }

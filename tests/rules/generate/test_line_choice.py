@@ -154,6 +154,12 @@ def test_a_line_of_a_memory_stands_for_one_that_only_names_its_subject() -> None
     assert lines("- The camera at the front door was mentioned.", request)[0] == (PINS, (1,))
 
 
+def test_a_line_with_two_sources_may_only_name_its_subject() -> None:
+    request = replace(short([]), additions=added(PINS, "Cara repairs the camera on Friday."))
+    text = "The front door, the camera and Cara repairs it, mentioned."
+    assert lines(f"- {text}", request)[0] == (PINS, (1, 2))
+
+
 def test_a_line_loses_the_day_of_its_source() -> None:
     request = short(messages("The camera at the front door works again.", author="Ben"))
     day = request.messages[0].at.date()
