@@ -13,13 +13,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.talk import MessageGenerator
+from tests.processes import free_port, wait_until
 
 ROWS = 50  # of a page
 PATH = "/bookmarks"
@@ -102,8 +102,7 @@ def serve_linkding(source: Path) -> Iterator[tuple[int, str]]:
         talk = MessageGenerator(random.Random(1))
         texts = json.dumps([talk.message() for _ in range(_BOOKMARKS)])
         cookie = run("-c", _MAKE, texts=texts).strip()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         server = subprocess.Popen(
             [
                 str(python),
@@ -116,21 +115,14 @@ def serve_linkding(source: Path) -> Iterator[tuple[int, str]]:
             env=environment,
         )
         try:
-            _wait_for(port)
+            wait_until(lambda: _is_open(port), "linkding to listen", _START_SECONDS)
             yield port, cookie
         finally:
             server.terminate()
             server.wait()
 
 
-def _wait_for(port: int) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+def _is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

@@ -54,15 +54,13 @@ def stated_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[Reply
     A small model often writes who spoke about what, and not what they said.
     """
     texts = dict(_texts(request))
-    fuller = [fuller_sources(line, texts) for line in lines]
-    stated = {
-        ref for line, refs in zip(lines, fuller, strict=True) if not refs for ref in line.refs
-    }
-    for line, refs in zip(lines, fuller, strict=True):
-        if not refs:
+    pairs = [(line, fuller_sources(line, texts)) for line in lines]
+    stated = {ref for line, fuller in pairs if not fuller for ref in line.refs}
+    for line, fuller in pairs:
+        if not fuller:
             yield line
-        yield from _highlights_of(request, refs - stated)
-        stated |= refs
+        yield from _highlights_of(request, fuller - stated)
+        stated |= fuller
 
 
 def fuller_sources(line: ReplyLine, texts: Mapping[int, str]) -> set[int]:
